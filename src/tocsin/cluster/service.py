@@ -437,7 +437,7 @@ class DataCluster:
             "body": channel.body,
             "state": "stalled" if stalled else channel.state,
             "error": stalled or channel.error,
-            "columns": [{"name": item.name, "type": item.type} for item in channel.columns],
+            "columns": channel.columns,
             "subscriptions": len(self.context.tables[channel.id]),
             "last_execution": self._position(channel),
             "first_execution": self.context.catalog.first_execution(channel.id),

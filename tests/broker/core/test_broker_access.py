@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from broker_harness import BrokerHarness
+from broker_harness import BrokerHarness, at, line
 from msgspec import Raw
 
 from tocsin.broker.core import events as ev
@@ -130,6 +130,35 @@ def test_a_revoke_ends_the_subscriptions_that_are_not_granted_any_more() -> None
     assert broker.took("u") == []
     broker.tick(100.0)
     assert [it.subscriptions for it in broker.did(do.Unsubscribe)] == [[7]]
+
+
+@pytest.mark.parametrize("name", ["feed:Alarms", "feed:"], ids=["one", "all feeds"])
+def test_a_revoke_ends_the_subscriptions_to_a_live_feed(name: str) -> None:
+    """Its channel is none of the data cluster's."""
+    granted = Grant("anonymous", "subscribe", name)
+    broker = Granted(granted, PUBLISH)
+    broker.open("a")
+    broker.say("a", wire.Subscribe(1, "feed:ALARMS", ["TRUE"]))
+    broker.handle(ev.Subscribed("feed:ALARMS", [7], at(5, epoch=1)))
+    assert codes(broker.took("a")) == ["Subscribed"]
+    broker.grant(granted)
+    assert broker.took("a") == []
+    broker.grant(PUBLISH)
+    assert codes(broker.took("a")) == ["forbidden"]
+    broker.handle(ev.Notified("feed:ALARMS", 6, [line(7, 6)], epoch=1))
+    assert broker.took("a") == []
+
+
+def test_a_dropped_feed_ends_as_dropped_although_its_grants_ended_first() -> None:
+    broker = Granted(Grant("anonymous", "subscribe", "feed:Alarms"))
+    broker.open("a")
+    broker.say("a", wire.Subscribe(1, "feed:Alarms", ["TRUE"]))
+    broker.handle(ev.Subscribed("feed:Alarms", [7], at(5), (ev.FeedColumn("kind", "string"),)))
+    broker.took("a")
+    broker.grant(PUBLISH)
+    assert broker.took("a") == []
+    broker.handle(ev.Dropped("feed:Alarms"))
+    assert codes(broker.took("a")) == ["not_found"]
 
 
 def test_a_revoke_ends_a_subscription_that_is_not_live_yet() -> None:

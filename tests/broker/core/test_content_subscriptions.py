@@ -181,6 +181,74 @@ def test_the_conditions_of_before_a_restart_are_matched_again(broker):
     assert [(id, execution) for id, execution, _ in got(broker, "p")] == [(7, 4)]
 
 
+#: One term where id is never null, and here too many.
+WIDE = " OR ".join(["id < 0", "id >= 0", *(f"(severity = {n} AND kind = 'k{n}')" for n in range(65))])
+MISSING = "place = 'x'"  # an attribute that is not among the columns
+
+
+def test_an_empty_condition_selects_every_record_as_at_the_data_cluster(broker):
+    for id, where in enumerate(["", "  \n"], 7):
+        subscribe(broker, "p", where, id)
+    commit(broker, 1, record("fire", 1))
+    assert [id for id, _, _ in got(broker, "p")] == [7, 8]
+
+
+@pytest.mark.parametrize("args", [[MISSING], [], {}, [7], [WIDE]], ids=["column", "none", "no name", "number", "wide"])
+def test_a_condition_that_cannot_be_matched_here_is_refused_alone(broker, args):
+    """The data cluster takes it: so it is ended there, and neither other requests nor later ones wait for it."""
+    columns = (*COLUMNS, FeedColumn("id", "int"))
+    broker.say("q", wire.Subscribe(1, FEED, ["severity = 9"]))  # those of after it go together into the next request
+    broker.say("p", wire.Subscribe(2, FEED, args))
+    broker.say("q", wire.Subscribe(3, FEED, [FIRE]))
+    broker.handle(ev.Subscribed(FEED, [6], at(0), columns))
+    broker.did(do.Subscribe)
+    broker.handle(ev.Subscribed(FEED, [7, 8], at(0), columns))
+    (refused,) = broker.took("p")
+    assert isinstance(refused, wire.Error) and refused.id == 2
+    assert broker.did(do.Unsubscribe) == [do.Unsubscribe(FEED, [7])]
+    broker.took("q")
+    commit(broker, 1, record("fire", 1))
+    assert [id for id, _, _ in got(broker, "q")] == [8]
+    broker.handle(ev.Unsubscribed(FEED))
+    broker.say("p", wire.Subscribe(4, FEED, args))
+    assert [it.args for it in broker.did(do.Subscribe)] == [[args]]
+    broker.handle(ev.Subscribed(FEED, [7], at(1), columns))
+    assert [each.id for each in broker.took("p")] == [4]
+    channel = broker.state.be_subscriptions.channels[FEED.lower()]
+    assert list(channel.be_subscriptions) == [6, 8] and len(channel.matcher) == 2
+    assert channel.argument_bytes == sum(len(each.keys[0][1]) for each in channel.be_subscriptions.values())
+    assert broker.state.context.sessions["p"].unanswered == broker.state.context.sessions["p"].argument_bytes == 0
+
+
+def test_another_spelling_of_a_condition_that_was_refused_here_stays(broker):
+    subscribe(broker, "q", BAD, 6)
+    broker.say("p", wire.Subscribe(1, FEED, ["kind = 'x'"]))
+    broker.say("p", wire.Subscribe(2, FEED, [MISSING]))
+    broker.say("q", wire.Subscribe(3, FEED, [FIRE]))
+    broker.handle(ev.Subscribed(FEED, [8], at(0), COLUMNS))
+    broker.handle(ev.Subscribed(FEED, [7, 7], at(0), COLUMNS))
+    assert broker.did(do.Unsubscribe) == []
+    commit(broker, 1, record("fire", 1))
+    assert [id for id, _, _ in got(broker, "q")] == [7]
+
+
+def test_a_condition_of_before_a_restart_that_cannot_be_matched_is_ended_and_the_others_are_recovered(broker):
+    broker.handle(ev.Recovered(FEED, [(6, [MISSING]), (7, [FIRE])], at(3), COLUMNS))
+    assert broker.did(do.Unsubscribe) == [do.Unsubscribe(FEED, [6])]
+    broker.handle(ev.Recovered(FEED, [(6, [MISSING])], at(3), COLUMNS))  # not again while it is being ended
+    broker.handle(ev.Unsubscribed(FEED))
+    subscribe(broker, "p", FIRE, 0)
+    commit(broker, 4, record("fire", 1))
+    assert [(id, execution) for id, execution, _ in got(broker, "p")] == [(7, 4)]
+    assert broker.did(do.Unsubscribe) == []
+
+
+def test_the_columns_say_which_values_are_never_null(broker):
+    broker.say("p", wire.Subscribe(1, FEED, [WIDE]))
+    broker.handle(ev.Subscribed(FEED, [7], at(0), (*COLUMNS, FeedColumn("id", "int", nullable=False))))
+    assert [type(each) for each in broker.took("p")] == [wire.Subscribed]
+
+
 def test_a_subscription_without_subscribers_leaves_the_index_when_it_expires(broker):
     subscribe(broker, "p", FIRE, 7)
     subscribe(broker, "q", BAD, 8)

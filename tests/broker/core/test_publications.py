@@ -9,7 +9,7 @@ from msgspec import Raw
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as do
 from tocsin.broker.core.events import Problem
-from tocsin.broker.core.publications import EACH, MOST_RECORDS
+from tocsin.broker.core.publications import EACH, MOST_FEEDS, MOST_RECORDS
 from tocsin.config import BrokerLimits
 from tocsin.wire import messages as wire
 
@@ -116,3 +116,18 @@ def test_an_answered_publication_frees_its_memory(harness):
     harness.say("p", publish(1, b"1"))
     harness.handle(ev.Published("F"))
     assert harness.state.publications.waiting_bytes == 0 and harness.state.publications._feeds == {}
+
+
+def test_the_feeds_that_took_a_record_are_those_that_a_session_publishes_to(harness):
+    def answered(answer: ev.Published | ev.PublishFailed, *records: bytes) -> frozenset[str]:
+        harness.say("p", publish(1, *records, feed=answer.feed))
+        harness.handle(answer)
+        return harness.state.context.sessions["p"].publishes
+
+    harness.say("p", publish(1, b"1", feed="Waits"))
+    assert answered(ev.PublishFailed("None", Problem("not_found", "no feed")), b"1") == frozenset()
+    assert answered(ev.Published("Strict", [(0, "null", "n")]), b"1") == frozenset()
+    assert answered(ev.Published("Some", [(0, "null", "n")]), b"1", b"2") == {"some"}
+    for number in range(2 * MOST_FEEDS):
+        found = answered(ev.Published(f"F{number}"), b"1")
+    assert len(found) == MOST_FEEDS and {"some", "f0"} < found

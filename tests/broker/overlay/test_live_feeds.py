@@ -93,6 +93,33 @@ def test_a_wrong_condition_is_a_problem_of_its_subscriber_only(where, code):
     assert shell.publish({"kind": "fire"}) == [] and shell.notified[0].lines[0].subscription == good
 
 
+@pytest.mark.parametrize(
+    "args",
+    [[], {}, ["TRUE", "TRUE"], {"where": "TRUE", "limit": "TRUE"}, {"limit": "TRUE"}, [7], {"where": None}, [["TRUE"]]],
+    ids=str,
+)
+def test_arguments_that_are_not_one_condition_are_a_problem_of_their_subscriber_only(args):
+    shell = Shell()
+    wrong, good = shell.do(do.Subscribe("feed:Alarms", [args, {"WHERE": "TRUE"}])).outcomes
+    assert (wrong.code, "takes one argument" in wrong.message) == ("type_mismatch", True)
+    assert shell.publish({"kind": "fire"}) == [] and shell.notified[0].lines[0].subscription == good
+
+
+def test_a_failure_of_the_router_is_answered_and_leaves_the_feed_usable(monkeypatch):
+    shell = Shell()
+
+    def fails(event: Any) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shell, "route", fails)
+        assert shell.subscribe("TRUE").code == "internal"
+        answer = shell.do(do.Publish("alarms", [Raw(b'{"kind":"fire"}')]))
+        assert (answer.feed, answer.problem.code) == ("alarms", "internal")
+    id = shell.subscribe("TRUE")
+    assert shell.publish({"kind": "fire"}) == [] and shell.notified[0].lines[0].subscription == id
+
+
 def test_a_condition_that_is_never_true_is_accepted_with_a_warning():
     answer = Shell().do(do.Subscribe("feed:Alarms", [["severity > 3 AND severity < 2"], ["severity > 3"]]))
     never, sometimes = answer.outcomes

@@ -195,6 +195,48 @@ def test_a_broker_catches_up_after_a_registration_without_an_answer():
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (do.Subscribe("C", [["fire"], ["flood"]]), "there is no channel 'C'"),
+        (do.Subscribe("feed:Alarms", [["TRUE"], []]), "there is no feed 'Alarms'"),
+    ],
+    ids=["channel", "feed"],
+)
+def test_without_a_data_cluster_subscriptions_to_what_is_not_known_are_refused(command, says):
+    async def test(rig: Rig) -> None:
+        rig.upstream.alone()
+        rig.upstream.carry_out(command)
+        await rig.until(lambda: len(rig.events) == 2)
+        subscribed = rig.events[1]
+        assert (subscribed.channel, subscribed.position.epoch) == (command.channel, 0)
+        assert [(each.code, each.message) for each in subscribed.outcomes] == [("not_found", says)] * 2
+        assert "no data cluster" in subscribed.outcomes[0].hint
+        assert rig.requests == [] and rig.upstream.last_error is None
+
+    run(test)
+
+
+def test_without_a_data_cluster_every_other_command_ends_too():
+    async def test(rig: Rig) -> None:
+        rig.upstream.alone()
+        for command in (
+            do.Publish("Alarms", [msgspec.Raw(b"{}")]),
+            do.Unsubscribe("C", [7]),
+            do.Pull("C", at(1)),
+            do.Fetch(5, "C", 7, at(1), find_begin=True),
+        ):
+            rig.upstream.carry_out(command)
+        await rig.until(lambda: len(rig.events) == 7)
+        failed, *others = sorted(rig.events[1:], key=lambda event: not isinstance(event, ev.PublishFailed))
+        assert (failed.feed, failed.problem.code) == ("Alarms", "not_found")
+        assert {type(event) for event in others} == {ev.Unsubscribed, ev.Dropped, ev.Pulled, ev.Fetched}
+        assert await rig.upstream.channels() == []
+        assert rig.requests == []
+
+    run(test)
+
+
 def test_nothing_is_unsubscribed_before_subscriptions_are_recovered():
     async def test(rig: Rig) -> None:
         listing = rig.later("GET /channels")

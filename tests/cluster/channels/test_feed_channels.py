@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pyarrow as pa
 import pytest
 from cluster_harness import Listener, running_cluster
 
 from sparkless import Sparkless, sparkless
+from tocsin.broker.core.events import FeedColumn
 from tocsin.cluster.model import Broker, Channel, Dataset, Post
 from tocsin.cluster.storage.committer import CommitRequest
 from tocsin.errors import Conflict, LimitExceeded, NotFound, ParseError, TocsinError, TypeMismatch, UserError
@@ -82,6 +84,21 @@ def post(cluster: Any, *records: dict[str, Any], feed: str = "Alarms") -> None:
 def subscribe(cluster: Any, where: str, channel: str = FEED) -> int:
     (id,) = cluster.subscribe(channel, "b", [[where]]).result(60)
     return id
+
+
+def test_brokers_get_the_columns_of_a_feed_with_what_is_never_null(tmp_path):
+    """A broker reads conditions with the same columns as the data cluster: otherwise it refuses some of them."""
+    with sparkless(tmp_path) as (cluster, url):
+        list(cluster.run(SETUP + 'CREATE BROKER b AT "http://127.0.0.1:9/notify"'))
+        asked = {"broker": "b", "args": ["severity > 1"]}
+        answer = httpx.post(f"{url}/channels/{KEYED}/subscriptions", json=asked, trust_env=False).json()
+        listed = httpx.get(f"{url}/channels", trust_env=False).json()["channels"]
+        shown = next(each for each in listed if each["name"] == KEYED)
+        for columns in (answer["columns"], shown["columns"]):
+            assert msgspec.convert(columns, tuple[FeedColumn, ...]) == (
+                FeedColumn("name", "string", nullable=False),
+                FeedColumn("severity", "int"),
+            )
 
 
 def replayed(cluster: Any, id: int, after: int = 0, channel: str = FEED, limit: int = 100) -> list[dict[str, Any]]:

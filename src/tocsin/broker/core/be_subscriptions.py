@@ -18,7 +18,9 @@ from tocsin.broker.core.model.rate import Rate
 from tocsin.broker.core.model.session import LIVE, Session
 from tocsin.broker.core.quotas import limit_exceeded
 from tocsin.broker.core.replay import Replay
+from tocsin.errors import TocsinError
 from tocsin.wire import messages as wire
+from tocsin.wire.feed_name import feed_of
 from tocsin.wire.position import other_epoch
 
 #: BE subscriptions in one request to the data cluster.
@@ -100,14 +102,7 @@ class BESubscriptions:
             self._remove(subscription)
             subscription.live, subscription.waiting, subscription.congested = {}, {}, {}
             subscription.previous, subscription.users, subscription.audience = {}, {}, None
-        channel.deferred.clear()
-        channel.queue.clear()
-        channel.to_unsubscribe.clear()
-        channel.to_unsubscribe_next.clear()
-        channel.pulling = False
-        # A channel that is created again under the name counts from the beginning.
-        channel.notified = channel.delivered = channel.missed = channel.epoch = 0
-        channel.matcher = None
+        channel.clear()
         self.remove_unused(channel)
 
     def _remove(self, subscription: BESubscription) -> None:
@@ -177,9 +172,10 @@ class BESubscriptions:
         """Ends the subscriptions to these channels, None: to all of them, that are not granted any more."""
         for session in list(self.context.sessions.values()):
             for id in list(session.subscriptions):
-                name = self.by_id[id].channel.name
-                # A channel that was dropped, and its grants with it, ends by itself.
-                if self.access.exists(name) and (None in channels or name.lower() in channels):
+                channel, name = self.by_id[id].channel, self.by_id[id].channel.name
+                # A channel that was dropped, and its grants with it, ends by itself; no live feed is among those known.
+                known = self.access.exists(name) or (feed_of(name) is not None and channel.matcher is None)
+                if known and (None in channels or name.lower() in channels):
                     self._check_again(session, self.by_id[id], out)
 
     def check_session(self, session: Session, out: Out) -> None:
@@ -251,11 +247,7 @@ class BESubscriptions:
         """The request does not count any more. Returns its session, if it has one that is still there."""
         if request.user is not None:
             self.durable.quotas.remove(request.user, request.size)
-        session = self.context.sessions.get(request.peer) if isinstance(request, SessionRequest) else None
-        if session is not None:
-            session.unanswered -= 1
-            session.argument_bytes -= request.size
-        return session
+        return self._waited(request) if isinstance(request, SessionRequest) else None
 
     def _drop(self, session: Session, subscription: BESubscription) -> None:
         """The session does not have it any more."""
@@ -266,8 +258,7 @@ class BESubscriptions:
         """The BE subscription exists: the request gets it."""
         self._idle.pop(subscription, None)
         channel = subscription.channel
-        for expiring in (channel.to_unsubscribe, channel.to_unsubscribe_next):
-            expiring.pop(subscription.id, None)
+        channel.keep(subscription.id)
         if isinstance(request, DurableRequest):
             self._answered(request)
             self.durable.restore(subscription, request, out)
@@ -355,7 +346,7 @@ class BESubscriptions:
                 self.context.refuse(session, request.request.id, STORE_AWAY, out)
 
     def _waited(self, request: SessionRequest) -> Session | None:
-        """The session of a request that does not wait for the store any more."""
+        """The session of a request that does not wait any more."""
         session = self.context.sessions.get(request.peer)
         if session is not None:
             session.unanswered -= 1
@@ -519,7 +510,10 @@ class BESubscriptions:
                     self._forget_keys(subscription)
                 subscription = known
             else:
-                self._add(subscription, outcome, event.position.execution)
+                problem = self._add(subscription, outcome, event.position.execution)
+                if problem is not None:
+                    self._refuse_all(requests, problem, out)
+                    continue
                 subscription.warnings = event.warnings.get(outcome, subscription.warnings)
             for request in requests:
                 if isinstance(request, DurableRequest):
@@ -543,15 +537,24 @@ class BESubscriptions:
             elif session is not None:
                 self.context.refuse(session, request.request.id, problem, out)
 
-    def _add(self, subscription: BESubscription, id: int, execution: int) -> None:
+    def _add(self, subscription: BESubscription, id: int, execution: int) -> Problem | None:
+        """A problem: the data cluster takes the condition, and it cannot be matched here. So it ends there too."""
         channel = subscription.channel
         subscription.id = id
         # Its line of the execution that is being pulled may have passed already, when its id was not known.
         passed = channel.queue[0][0] if channel.pulling else 0
         subscription.confirmed_at = subscription.live_after = max(execution, passed, channel.missed)
         subscription.recent.complete_after = subscription.delivered
+        channel.keep(id)  # another spelling of it may not be matched
+        try:
+            channel.add(subscription)
+        except TocsinError as error:
+            self._forget_keys(subscription)
+            subscription.keys = []
+            channel.to_unsubscribe[id] = subscription
+            return Problem(error.code, error.message, error.hint)
         self.by_id[id] = subscription
-        channel.add(subscription)
+        return None
 
     def unsubscribed(self, event: ev.Unsubscribed, out: Out) -> None:
         channel = self.channel(event.channel)
@@ -568,8 +571,9 @@ class BESubscriptions:
             key = (channel.name.lower(), _encode_args(args))
             if id not in self.by_id and id not in channel.unsubscribing and key not in self._by_key:
                 subscription = self._make(channel, list(args), key)
-                self._add(subscription, id, event.position.execution)
-                self.idle_if_unused(subscription)
+                if self._add(subscription, id, event.position.execution) is None:
+                    self.idle_if_unused(subscription)
+        self._send_next(channel, out)
         self.remove_unused(channel)
 
     def expire(self, out: Out) -> None:

@@ -18,6 +18,8 @@ MOST_RECORDS = 1_000
 MOST_BYTES = 16 * 1024 * 1024
 #: What a record costs beside its bytes, so that tiny ones cannot fill the memory.
 EACH = 100
+#: Feeds that are kept of a session as those that it publishes to.
+MOST_FEEDS = 64
 
 
 class _Entry(Struct, frozen=True):
@@ -55,8 +57,6 @@ class Publications:
             self.context.refuse(session, request.id, Problem("busy", message, hint), out)
             return
         self.waiting_bytes += size
-        if request.feed.lower() not in session.publishes:
-            session.publishes |= {request.feed.lower()}
         feed = self._feeds.get(request.feed)
         if feed is None:
             feed = self._feeds[request.feed] = _Feed(request.feed)
@@ -97,9 +97,17 @@ class Publications:
                 mine.append(Refused(place - at, code, reason))
                 first += 1
             answers.append((entry.peer, Published(entry.id, entry.count - len(mine), mine)))
+            if len(mine) < entry.count:
+                self._publishes(entry.peer, feed.name.lower())
             at += entry.count
         self.context.ledger.counters.published += at - len(event.refused)
         self._answered(feed, answers, out)
+
+    def _publishes(self, peer: Peer, feed: str) -> None:
+        """A record of the peer was taken, so that the feed exists."""
+        session = self.context.sessions.get(peer)
+        if session is not None and feed not in session.publishes and len(session.publishes) < MOST_FEEDS:
+            session.publishes |= {feed}
 
     def failed(self, event: ev.PublishFailed, out: Out) -> None:
         feed, problem = self._feeds[event.feed], event.problem

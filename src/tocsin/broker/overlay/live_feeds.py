@@ -6,6 +6,7 @@ out here. An execution is one publication, or a gap, and its number is a time: n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -27,12 +28,15 @@ from tocsin.overlay.content.routing.space import space_name
 from tocsin.wire.feed_name import ALL, channel_of, feed_of
 from tocsin.wire.position import Position
 
+log = logging.getLogger(__name__)
+
 #: The clients of the router that stand for this broker: they stay where they are.
 READER, WRITER = "subscriptions of this broker", "publishers of this broker"
 #: Of all live feeds: a number is a time, so that it never begins again.
 EPOCH = 1
 #: Ids of their subscriptions: no data cluster counts that far.
 FIRST_ID = 1 << 52
+FAILED = Problem("internal", "something failed in the broker", "its log has the details")
 
 
 class LiveFeed(Struct, frozen=True, eq=False):
@@ -156,16 +160,27 @@ class LiveFeeds:
 
     def _subscribe(self, feed: LiveFeed, args: core.Args, warnings: dict[int, tuple[str, ...]]) -> int | Problem:
         try:
-            condition = Condition.parse(where(args).strip() or ALL, feed.attributes)
+            condition = Condition.parse(where(args), feed.attributes)
+            id = subscription_id(feed, condition)
+            if condition.warnings:
+                warnings[id] = condition.warnings
+            self._enter_subscription(feed, id, condition)
         except TocsinError as error:
             return Problem(error.code, error.message, error.hint)
-        id = subscription_id(feed, condition)
-        if condition.warnings:
-            warnings[id] = condition.warnings
-        if id not in self._subscribed:
-            self._subscribed[id] = feed.name.lower()
-            self._shell.route(ev.SubscribeFeed(READER, str(id), feed.name, condition))
+        except Exception:  # no other request may wait for an answer that never comes
+            log.exception("a subscription to the live feed %s failed", feed.name)
+            return FAILED
         return id
+
+    def _enter_subscription(self, feed: LiveFeed, id: int, condition: Condition) -> None:
+        if id in self._subscribed:
+            return
+        self._subscribed[id] = feed.name.lower()
+        try:
+            self._shell.route(ev.SubscribeFeed(READER, str(id), feed.name, condition))
+        except Exception:
+            del self._subscribed[id]
+            raise
 
     def _withdraw(self, id: int) -> None:
         if self._subscribed.pop(id, None) is not None:
@@ -173,13 +188,18 @@ class LiveFeeds:
 
     def _publish(self, feed: LiveFeed, command: do.Publish) -> None:
         """Validated here and never again; its JSON is what subscribers get."""
-        self.advertise(publishing=True)
         refused = []
-        for place, record in enumerate(command.records):
-            error = self._enter(feed, bytes(record))
-            if error is not None:
-                refused.append((place, error.code, error.message))
-        self._shell.later(core.Published(command.feed, refused))
+        try:
+            self.advertise(publishing=True)
+            for place, record in enumerate(command.records):
+                error = self._enter(feed, bytes(record))
+                if error is not None:
+                    refused.append((place, error.code, error.message))
+        except Exception:
+            log.exception("a publication to the live feed %s failed", feed.name)
+            self._shell.later(core.PublishFailed(command.feed, FAILED))
+        else:
+            self._shell.later(core.Published(command.feed, refused))
 
     def _enter(self, feed: LiveFeed, data: bytes) -> TocsinError | None:
         try:

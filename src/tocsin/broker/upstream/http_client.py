@@ -21,11 +21,12 @@ from tocsin.broker.upstream import protocol
 from tocsin.broker.upstream.effects import Lost, Refused
 from tocsin.broker.upstream.protocol import UpstreamProtocol
 from tocsin.effects import Effects, Pause, run_effects
-from tocsin.errors import Unauthorized
+from tocsin.errors import NotFound, Unauthorized
 from tocsin.http.client import HttpClient
 from tocsin.http.tls import Tls
 from tocsin.identity.grants import GrantTable
 from tocsin.identity.part_keys import Peer
+from tocsin.wire.feed_name import feed_of
 from tocsin.wire.join import Joined
 from tocsin.wire.position import Position
 
@@ -68,7 +69,7 @@ class UpstreamClient:
         self.is_live: Callable[[str], object] = lambda channel: False
         self.on_feeds: Callable[[list[dict[str, Any]]], None] = lambda feeds: None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._without_grants = False
+        self._without_grants = self._alone = False
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
             base_url=driver.config.cluster,
@@ -85,7 +86,8 @@ class UpstreamClient:
             self._spawn(self.protocol.follow_grants())
 
     def alone(self) -> None:
-        """There is no data cluster: nothing is recovered, and nothing can be missed."""
+        """There is no data cluster: nothing is recovered, nothing can be missed, and what is asked of it is refused."""
+        self._alone = True
         self.driver.handle(GrantsChanged(GrantTable()))
         self.settled.set()
         self.registered.set()
@@ -141,6 +143,9 @@ class UpstreamClient:
         return found
 
     async def _ask(self, command: Any) -> Any:
+        if self._alone:
+            missing = _nowhere(command)
+            raise Refused(missing.to_dict(), missing.status)
         match command:
             case do.Pull():
                 return await self._pull(command)
@@ -251,6 +256,8 @@ class UpstreamClient:
 
     async def channels(self) -> list[dict[str, Any]]:
         """What can be subscribed to, as the data cluster describes it. One try."""
+        if self._alone:
+            return []
         found: list[dict[str, Any]] = (await self._json("GET", "/channels"))["channels"]
         return found
 
@@ -270,6 +277,13 @@ class UpstreamClient:
 
 def _path(channel: str) -> str:
     return f"/channels/{quote(channel, safe='')}"
+
+
+def _nowhere(command: Any) -> NotFound:
+    """What the command names is no live feed of the broker, and there is nothing else."""
+    feed = command.feed if isinstance(command, do.Publish) else feed_of(command.channel)
+    hint = "this broker has no data cluster: it serves only the live feeds of its configuration"
+    return NotFound("channel", command.channel, hint=hint) if feed is None else NotFound("feed", feed, hint=hint)
 
 
 def _check(status: int, content: bytes) -> None:

@@ -104,7 +104,7 @@ class ChannelInfo(Struct, frozen=True):
     retention: Annotated[float, Meta(description="seconds that results are kept")]
     function: Annotated[str | None, Meta(description="name@arity, if the body came from a function")]
     body: str
-    columns: Annotated[list[ParameterInfo], Meta(description="the columns of a result")]
+    columns: Annotated[list[Column], Meta(description="the columns of a result")]
     state: Annotated[
         Literal["running", "failing", "stalled"],
         Meta(description="failing: executions fail. stalled: one takes long, or cannot begin. `error` says why"),
@@ -155,7 +155,7 @@ class Subscribed(Struct, frozen=True):
     ]
     epoch: Annotated[int, Meta(description="epoch of the channel")]
     columns: Annotated[
-        list[ParameterInfo] | UnsetType,
+        list[Column] | UnsetType,
         Meta(description="of a feed's records: brokers are sent all of them, and decide which conditions they meet"),
     ] = UNSET
 

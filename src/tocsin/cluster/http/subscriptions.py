@@ -13,7 +13,6 @@ from tocsin.cluster.http.schemas import (
     MigrateRequest,
     OneParameters,
     OneSubscription,
-    ParameterInfo,
     ResultLine,
     ResultParameters,
     Subscribed,
@@ -78,8 +77,7 @@ async def subscribe(exchange: Exchange) -> Response:
     ids = await durable(exchange, exchange.cluster.subscribe, exchange.path["channel"], broker, args)
     position = await exchange.threads.quick.run(exchange.cluster.position, exchange.path["channel"])
     columns = await exchange.threads.quick.run(exchange.cluster.feed_columns, exchange.path["channel"])
-    shown = UNSET if columns is None else [ParameterInfo(each.name, each.type) for each in columns]
-    return answer(Subscribed(ids, position, epoch, shown), 201)
+    return answer(Subscribed(ids, position, epoch, UNSET if columns is None else columns), 201)
 
 
 @operation(

@@ -28,6 +28,7 @@ from tocsin.content.language.expressions import (
     disjunction,
 )
 from tocsin.content.language.reader import Reader
+from tocsin.sql import scalars
 from tocsin.sql.dialect import TocsinSpark
 from tocsin.sql.scalars import InvalidValue
 from tocsin.sql.tree import read_tree
@@ -157,7 +158,10 @@ class _SqlReader(Reader):
             found = self._literal(_bare(item))
             if isinstance(found, bool) or not isinstance(found, int | float | Decimal):
                 raise self.type_error(self._place(item), "a number expected", _WITHIN)
-            numbers.append(float(found))
+            try:
+                numbers.append(scalars.double(found))
+            except InvalidValue as invalid:
+                raise self.type_error(self._place(item), str(invalid), _WITHIN) from None
         return Within(names[0], names[1], *numbers)
 
     def _column(self, node: exp.Expr) -> Attribute:

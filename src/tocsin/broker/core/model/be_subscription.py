@@ -102,13 +102,29 @@ class Channel(Struct, eq=False):
             self.matcher = Matcher(columns)
 
     def add(self, subscription: BESubscription) -> None:
-        self.be_subscriptions[subscription.id] = subscription
+        """Raises TocsinError for a condition that cannot be matched here."""
         if self.matcher is not None:
             subscription.warnings = self.matcher.add(subscription.id, subscription.args)
+        self.be_subscriptions[subscription.id] = subscription
 
     def remove(self, subscription: BESubscription) -> None:
         if self.be_subscriptions.pop(subscription.id, None) is not None and self.matcher is not None:
             self.matcher.remove(subscription.id)
+
+    def keep(self, id: int) -> None:
+        """It does not end."""
+        self.to_unsubscribe.pop(id, None)
+        self.to_unsubscribe_next.pop(id, None)
+
+    def clear(self) -> None:
+        """It was dropped. One that is created again under the name counts from the beginning."""
+        self.deferred.clear()
+        self.queue.clear()
+        self.to_unsubscribe.clear()
+        self.to_unsubscribe_next.clear()
+        self.pulling = False
+        self.notified = self.delivered = self.missed = self.epoch = 0
+        self.matcher = None
 
     def position(self, execution: int) -> Position:
         return Position(self.epoch, execution)

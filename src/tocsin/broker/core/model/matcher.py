@@ -8,6 +8,8 @@ from msgspec import Raw
 
 from tocsin.broker.core.events import Args, FeedColumn, Line
 from tocsin.content import Attributes, Condition, MatchIndex, record_reader
+from tocsin.errors import TypeMismatch
+from tocsin.wire.feed_name import ALL, WHERE
 
 
 class Matcher:
@@ -26,15 +28,15 @@ class Matcher:
         return len(self._slots)
 
     def add(self, id: int, args: Args) -> tuple[str, ...]:
-        """Warnings for the subscriber."""
+        """Warnings for the subscriber. An error leaves everything as it was."""
         condition = Condition.parse(where(args), self.attributes)
+        slot = self._free[-1] if self._free else len(self._ids)
+        self.index.add(slot, condition)
         if self._free:
-            slot = self._free.pop()
+            self._free.pop()
             self._ids[slot] = id
         else:
-            slot = len(self._ids)
             self._ids.append(id)
-        self.index.add(slot, condition)
         self._slots[id] = slot
         return condition.warnings
 
@@ -59,6 +61,13 @@ class Matcher:
 
 
 def where(args: Args) -> str:
-    """The condition in the arguments of a subscription."""
-    value = args[0] if isinstance(args, list) else next(iter(args.values()))
-    return str(value)
+    """The condition in the arguments of a subscription; raises TypeMismatch where the data cluster does."""
+    named = [WHERE] if isinstance(args, list) else [name.lower() for name in args]
+    values = args if isinstance(args, list) else list(args.values())
+    if named != [WHERE] or len(values) != 1 or not isinstance(values[0], str):
+        raise TypeMismatch(
+            f"a subscription to a feed takes one argument, {WHERE}: the text of a condition",
+            hint=f'an empty text selects every record: {{"{WHERE}": ""}}',
+            parameter=WHERE,
+        )
+    return values[0].strip() or ALL
