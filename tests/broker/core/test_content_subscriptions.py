@@ -164,6 +164,22 @@ def test_a_commit_that_comes_without_records_is_pulled_and_then_fetched(broker):
     assert [execution for _, execution, _ in got(broker, "p")] == [2]
 
 
+def test_a_commit_that_waits_for_a_pull_is_before_what_is_subscribed_to_meanwhile(broker):
+    """It was matched when it came, without the condition that the data cluster confirms later."""
+    subscribe(broker, "p", FIRE, 7)
+    broker.handle(ev.Notified(FEED, 1))
+    broker.say("q", wire.Subscribe(1, FEED, [BAD], 1))
+    commit(broker, 2, record("flood", 5))
+    broker.handle(ev.Subscribed(FEED, [8], at(1), COLUMNS))
+    broker.handle(ev.Missed({FEED: at(1)}))
+    broker.handle(ev.Pulled(FEED, at(1), []))
+    jobs = {fetch.subscription: fetch for fetch in broker.did(do.Fetch)}
+    assert jobs[8].position == at(1)
+    broker.handle(ev.Fetched(jobs[8].job, [Line(8, 2, 1, Raw(b"[1]"))]))
+    commit(broker, 3, record("flood", 6))
+    assert [(id, execution) for id, execution, _ in got(broker, "q")] == [(8, 2), (8, 3)]
+
+
 def test_a_lagging_subscriber_resumes_where_it_was(broker):
     subscribe(broker, "p", FIRE, 7)
     commit(broker, 1, record("fire", 1))
