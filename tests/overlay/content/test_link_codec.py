@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from decimal import Decimal
 
 import msgspec
 import pytest
@@ -82,6 +83,16 @@ def test_a_publication_is_not_encoded_again():
     text = b'{"a": 1,  "b" : 2}'
     found = there_and_back(ms.Publication(ms.PublicationId("b", 1, 2), SPACE, {"a": 1, "b": 2}, text))
     assert isinstance(found, ms.Publication) and found.data == text and found.values == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("123456789012345678.10", Decimal("123456789012345678.10")), ("1.0e-99999999999999999999", 0.0), ("7", 7)],
+)
+def test_a_number_of_a_publication_keeps_its_digits(text, value):
+    data = b'{"a":%b}' % text.encode()
+    found = there_and_back(ms.Publication(ms.PublicationId("b", 1, 2), SPACE, {}, data))
+    assert isinstance(found, ms.Publication) and found.values == {"a": value}
 
 
 def frame(body: wire.Body, number: int = 1) -> bytes:
