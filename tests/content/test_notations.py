@@ -197,6 +197,7 @@ def test_an_attribute_that_cannot_be_compared_has_presence_only():
         " AND ".join(f"(symbol LIKE '%a{n}b%' OR date LIKE '%a{n}b%')" for n in range(40)),
         " AND ".join(f"(volume <> {n} OR symbol <> '{n}')" for n in range(40)),
         " OR ".join(f"(volume = {n} AND symbol = '{n}')" for n in range(65)),
+        "symbol='" + "x" * (64 * 1024 - 9) + "'",  # within the limit, but not as it is written again
     ],
 )
 def test_a_condition_beyond_a_limit_is_refused(text):

@@ -9,9 +9,10 @@ from tocsin.content.language import padres_notation, sql_notation
 from tocsin.content.language.attributes import Attributes
 from tocsin.content.language.domains import Ordinal
 from tocsin.content.language.expressions import Expression
+from tocsin.content.language.reader import LONGEST
 from tocsin.content.space.conjunction import Conjunction
 from tocsin.content.space.normal_form import Terms, terms_of
-from tocsin.errors import Conflict
+from tocsin.errors import Conflict, LimitExceeded
 
 NEVER = "this condition is never true: no publication can match it"
 
@@ -40,7 +41,12 @@ class Condition:
     @classmethod
     def parse(cls, text: str, attributes: Attributes) -> Condition:
         """In either notation: PADRES' begins with a bracket, SQL never does."""
-        return (cls.of_padres if text.lstrip().startswith("[") else cls.of_sql)(text, attributes)
+        found = (cls.of_padres if text.lstrip().startswith("[") else cls.of_sql)(text, attributes)
+        # In SQL it is stored and sent; writing makes no part eight times as long.
+        if len(text) > LONGEST // 8 and (size := len(found.to_sql())) > LONGEST:
+            message = f"the condition has {size:,} characters in SQL, at most {LONGEST:,} are allowed"
+            raise LimitExceeded(message, hint="split it into several subscriptions", limit=LONGEST)
+        return found
 
     def to_sql(self) -> str:
         return sql_notation.write(self.expression)

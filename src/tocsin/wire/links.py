@@ -19,8 +19,8 @@ LINK_SUBPROTOCOL = "tocsin.overlay.v1.json"
 LINK_PATH = "/overlay/v1"
 #: Bytes of the largest message: an inventory of a million announcements.
 LINK_BYTES = 64 * 1024 * 1024
-#: Attributes of a feed, and characters of a condition.
-MOST_ATTRIBUTES, LONGEST_CONDITION = 10_000, 64 * 1024
+#: Attributes of a feed, and characters of the type of one and of a condition.
+MOST_ATTRIBUTES, LONGEST_TYPE, LONGEST_CONDITION = 10_000, 64 * 1024, 64 * 1024
 
 Number = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 LinkSession = Annotated[
@@ -34,7 +34,7 @@ Role = Literal["head", "edge", "both"]
 
 class FeedAttribute(Struct, frozen=True, omit_defaults=True):
     name: Name
-    type: Annotated[str, Meta(min_length=1, max_length=256, description="in Spark's spelling")]
+    type: Annotated[str, Meta(min_length=1, max_length=LONGEST_TYPE, description="in Spark's spelling")]
     nullable: bool = True
 
 

@@ -141,6 +141,31 @@ def test_what_is_left_after_a_compaction_follows_the_gap(broker):
     ]
 
 
+def test_each_loss_in_a_history_is_a_gap(broker):
+    """Also after one of a compaction, and after another loss."""
+    subscribe(broker, "p", FIRE, 7, position=9)
+    broker.say("q", wire.Subscribe(1, FEED, [FIRE], 2))
+    (fetch,) = broker.did(do.Fetch)
+    left = [
+        Line(7, 4, 1, Raw(b"[1]"), "compacted", 2),
+        Line(7, 5, 0, Raw(b"[]"), "damaged", 4),
+        Line(7, 7, 0, Raw(b"[]"), "damaged", 6),
+        Line(7, 8, 0, Raw(b"[]"), "compacted", 7),
+        Line(7, 9, 1, Raw(b"[3]")),
+    ]
+    broker.handle(ev.Fetched(fetch.job, left))
+    found = [each for each in broker.took("q") if not isinstance(each, wire.Subscribed)]
+    assert found == [
+        wire.Gap(7, 2, 4, "compacted"),
+        wire.Notify(FEED, 7, 4, 1, [1]),
+        wire.Gap(7, 4, 6, "damaged"),
+        wire.Gap(7, 6, 8, "damaged"),
+        wire.Gap(7, 7, 9, "compacted"),
+        wire.Notify(FEED, 7, 9, 1, [3]),
+        wire.Live(7, 9),
+    ]
+
+
 def test_a_compacted_history_without_anything_left_is_a_gap(broker):
     subscribe(broker, "p", FIRE, 7, position=9)
     broker.say("q", wire.Subscribe(1, FEED, [FIRE], 2))
@@ -162,6 +187,22 @@ def test_a_commit_that_comes_without_records_is_pulled_and_then_fetched(broker):
     assert got(broker, "p") == [(7, 1, [1])]
     commit(broker, 2, record("fire", 1))
     assert [execution for _, execution, _ in got(broker, "p")] == [2]
+
+
+def test_a_commit_that_waits_for_a_pull_is_before_what_is_subscribed_to_meanwhile(broker):
+    """It was matched when it came, without the condition that the data cluster confirms later."""
+    subscribe(broker, "p", FIRE, 7)
+    broker.handle(ev.Notified(FEED, 1))
+    broker.say("q", wire.Subscribe(1, FEED, [BAD], 1))
+    commit(broker, 2, record("flood", 5))
+    broker.handle(ev.Subscribed(FEED, [8], at(1), COLUMNS))
+    broker.handle(ev.Missed({FEED: at(1)}))
+    broker.handle(ev.Pulled(FEED, at(1), []))
+    jobs = {fetch.subscription: fetch for fetch in broker.did(do.Fetch)}
+    assert jobs[8].position == at(1)
+    broker.handle(ev.Fetched(jobs[8].job, [Line(8, 2, 1, Raw(b"[1]"))]))
+    commit(broker, 3, record("flood", 6))
+    assert [(id, execution) for id, execution, _ in got(broker, "q")] == [(8, 2), (8, 3)]
 
 
 def test_a_lagging_subscriber_resumes_where_it_was(broker):

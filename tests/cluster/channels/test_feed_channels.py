@@ -248,6 +248,58 @@ def test_of_a_keyed_dataset_every_commit_is_replayed_until_it_is_compacted(clust
     ] == [(3, [3], "compacted", 0), (4, [4], "compacted", 3), (5, [5], None, None)]
 
 
+def lose(cluster: Sparkless, *ordinals: int) -> None:
+    """The files of these commits are damaged, and their loss is accepted."""
+    store = cluster.context.stores[cluster.context.definitions.get(Dataset, "Seen").id]
+    for segment in (*store.files, *store.log):
+        if segment.first in ordinals:
+            cluster.context.segments.delete([segment.path])
+    (outcome,) = cluster.execute("REPAIR DATASET Seen WITH LOSS")
+    assert "lost segments" in outcome.message
+
+
+def gaps(found: list[dict[str, Any]]) -> list[tuple[int, str | None, int | None]]:
+    return [(each["execution"], each.get("gap"), each.get("before")) for each in found]
+
+
+def test_a_loss_is_a_gap_also_at_the_end_of_the_history(cluster):
+    id = subscribe(cluster, "TRUE")
+    for severity in range(1, 6):
+        post(cluster, fire(severity))
+    lose(cluster, 2, 4, 5)
+    assert gaps(replayed(cluster, id)) == [(1, None, None), (2, "damaged", 1), (3, None, None), (5, "damaged", 3)]
+    post(cluster, fire(6))
+    assert gaps(replayed(cluster, id, after=3)) == [(5, "damaged", 3), (6, None, None)]
+    assert replayed(cluster, id, after=6) == []
+
+
+def test_the_loss_of_a_compacted_file_is_a_gap(cluster):
+    store = cluster.context.stores[cluster.context.definitions.get(Dataset, "Seen").id]
+    store.resident, store.resident_rows = False, 0
+    id = subscribe(cluster, "TRUE")
+    for severity in range(1, 7):
+        post(cluster, fire(severity))
+        if severity % 2 == 0:
+            cluster.compactor.run(store)
+    store.resident_rows = 1000  # the history is small enough to be read here
+    assert [(each.first, each.last) for each in store.base] == [(1, 2), (3, 4), (5, 6)]
+    lose(cluster, 1, 3)
+    assert gaps(replayed(cluster, id)) == [(4, "damaged", 0), (5, None, None), (6, None, None)]
+
+
+def test_commits_that_were_all_overwritten_are_compacted_and_not_lost(cluster):
+    store = cluster.context.stores[cluster.context.definitions.get(Dataset, "States").id]
+    id = subscribe(cluster, "severity > 0", KEYED)
+    bulk(cluster, "States", *({"name": f"n{each}", "severity": 1} for each in range(40)))
+    store.resident_rows = 0
+    for severity in (2, 3, 4):
+        post(cluster, {"name": "n1", "severity": severity}, feed="Changes")
+    cluster.compactor.run(store)
+    store.resident_rows = 1000  # the history is small enough to be read here
+    assert (store.delta[-1].first, store.delta[-1].last) == (2, 4)
+    assert gaps(replayed(cluster, id, after=1, channel=KEYED)) == [(4, "compacted", 1)]
+
+
 def test_a_compacted_history_that_ends_without_a_match_is_a_gap_to_its_end(cluster):
     id = subscribe(cluster, "severity = 1", KEYED)
     for severity in (1, 2):

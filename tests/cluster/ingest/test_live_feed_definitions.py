@@ -48,6 +48,7 @@ def test_what_needs_a_dataset_is_refused(tmp_path, statement):
         ("CREATE FEED f (a nonsense) LIVE", (ParseError, TypeMismatch), "nonsense"),
         ('CREATE FEED f WITH {"type": "live"}', TocsinError, "http or file"),
         (f"CREATE FEED f ({', '.join(f'c{n} int' for n in range(20_000))}) LIVE", LimitExceeded, "columns"),
+        (f"CREATE FEED f (s struct<{', '.join(f'c{n}:int' for n in range(9_000))}>) LIVE", LimitExceeded, "type of"),
     ],
 )
 def test_a_wrong_definition_is_refused(tmp_path, statement, error, says):

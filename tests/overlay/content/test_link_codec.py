@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from decimal import Decimal
 
 import msgspec
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from overlays import condition
 
-from tocsin.content import Advertisement
+from tocsin.content import Advertisement, Attribute, Attributes, Condition
+from tocsin.content.language.domains import domain_of
 from tocsin.errors import Malformed
 from tocsin.overlay.content import messages as ms
 from tocsin.overlay.content.codec import Codec
@@ -71,6 +73,32 @@ def test_any_condition_comes_back_in_its_space(what):
     assert isinstance(advertised, ms.Advertise) and advertised.advertisement.key == Advertisement(what).key
 
 
+@pytest.mark.parametrize("fields", [20, 4_000])
+def test_attributes_of_any_type_come_back(fields):
+    """A type of up to 64 K characters, which is what the data cluster accepts."""
+    type_name = f"struct<{','.join(f'f{number:04}:string' for number in range(fields))}>"
+    attributes = Attributes([Attribute("a" * 256, domain_of(type_name)), Attribute("b", domain_of("int"))])
+    space = space_name("feed", attributes)
+    found = there_and_back(ms.Advertise(5, space, Advertisement(Condition.of_sql("b = 1", attributes))))
+    assert isinstance(found, ms.Advertise) and found.space == space
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "d IN (" + ",".join(["1e15"] * 1_000) + ")",
+        "[s,eq,'" + "x" * 65_000 + "']",
+        "s = '" + "x" * 65_000 + "'",
+        " OR ".join(["t = '2024-01-01'"] * 64),
+    ],
+    ids=["doubles", "padres", "text", "times"],
+)
+def test_what_a_subscriber_may_ask_for_can_be_sent(text):
+    attributes = Attributes(Attribute(*each) for each in zip("sdt", map(domain_of, ("string", "double", "timestamp"))))
+    what = Condition.parse(text, attributes)
+    assert there_and_back(ms.Subscribe(5, space_name("feed", attributes), what)).condition.key == what.key
+
+
 def test_conditions_of_one_space_share_its_attributes():
     codec = Codec()
     asked = [ms.Frame(ONE, OTHER, 0, 1, ms.Subscribe(5, SPACE, condition(text))) for text in ("a > 1", "a > 2")]
@@ -82,6 +110,16 @@ def test_a_publication_is_not_encoded_again():
     text = b'{"a": 1,  "b" : 2}'
     found = there_and_back(ms.Publication(ms.PublicationId("b", 1, 2), SPACE, {"a": 1, "b": 2}, text))
     assert isinstance(found, ms.Publication) and found.data == text and found.values == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("123456789012345678.10", Decimal("123456789012345678.10")), ("1.0e-99999999999999999999", 0.0), ("7", 7)],
+)
+def test_a_number_of_a_publication_keeps_its_digits(text, value):
+    data = b'{"a":%b}' % text.encode()
+    found = there_and_back(ms.Publication(ms.PublicationId("b", 1, 2), SPACE, {}, data))
+    assert isinstance(found, ms.Publication) and found.values == {"a": value}
 
 
 def frame(body: wire.Body, number: int = 1) -> bytes:

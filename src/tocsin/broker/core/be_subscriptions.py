@@ -543,6 +543,8 @@ class BESubscriptions:
         subscription.id = id
         # Its line of the execution that is being pulled may have passed already, when its id was not known.
         passed = channel.queue[0][0] if channel.pulling else 0
+        if channel.matcher is not None and channel.queue:  # all that wait were matched when they came
+            passed = channel.queue[-1][0]
         subscription.confirmed_at = subscription.live_after = max(execution, passed, channel.missed)
         subscription.recent.complete_after = subscription.delivered
         channel.keep(id)  # another spelling of it may not be matched

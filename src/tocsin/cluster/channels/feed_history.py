@@ -8,6 +8,7 @@ base    commits that were compacted: of an append-only dataset all records that 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -52,9 +53,14 @@ class FeedHistory:
         keyed, before = bool(self.store.dataset.key), after
         if last > after:
             compacted = [segment for segment in history.files if segment.first <= last]
+            lost = deque([] if keyed else _lost(compacted, after, last))
             for ordinal, records in self._compacted(compacted, condition, after, last):
+                while lost and lost[0][1] < ordinal:
+                    yield _loss(id, *lost.popleft())
                 yield _line(id, ordinal, records, ("compacted", before) if keyed else None)
                 before = ordinal
+            for first, end in lost:
+                yield _loss(id, first, end)
             if keyed and before < last:
                 yield _line(id, last, [], ("compacted", before))
         expected = max(last, after) + 1
@@ -62,8 +68,8 @@ class FeedHistory:
         for first, group in groupby(commits, key=lambda segment: segment.first):
             if first < expected:
                 continue
-            if first > expected:  # its loss was accepted
-                yield _line(id, first - 1, [], ("damaged", expected - 1))
+            if first > expected:
+                yield _loss(id, expected, first - 1)
             expected, segments = first + 1, list(group)
             if segments[0].kind == "log":
                 records = _met(condition, encode(self.store, self.store.read_log(segments[0])))
@@ -72,6 +78,8 @@ class FeedHistory:
                 records = [record for _, piece in met for record in piece]
             if records:
                 yield _line(id, first, records)
+        if expected <= history.head:
+            yield _loss(id, expected, history.head)
 
     def _compacted(
         self, segments: Sequence[Segment], condition: Condition, after: int, last: int
@@ -128,6 +136,22 @@ class FeedHistory:
 def _met(condition: Condition, records: list[bytes]) -> list[bytes]:
     read = record_reader(condition.attributes)
     return [record for record in records if condition.matches(read(record))]
+
+
+def _lost(segments: Sequence[Segment], after: int, last: int) -> Iterator[tuple[int, int]]:
+    """The commits up to ``last`` that no file has: the first and the last one of each gap."""
+    expected = after + 1
+    for segment in sorted(segments, key=lambda segment: segment.first):
+        if segment.first > expected:
+            yield expected, segment.first - 1
+        expected = max(expected, segment.last + 1)
+    if expected <= last:
+        yield expected, last
+
+
+def _loss(id: int, first: int, last: int) -> bytes:
+    """The loss of these commits was accepted."""
+    return _line(id, last, [], ("damaged", first - 1))
 
 
 def _line(id: int, ordinal: int, records: list[bytes], gap: tuple[str, int] | None = None) -> bytes:

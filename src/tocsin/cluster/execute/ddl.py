@@ -40,6 +40,7 @@ from tocsin.cluster.statements.parser import parse_one
 from tocsin.cluster.storage.subscription_table import SubscriptionTable
 from tocsin.errors import BodyRefused, Conflict, InUse, LimitExceeded, TypeMismatch, UserError
 from tocsin.wire.feed_name import feed_of
+from tocsin.wire.links import LONGEST_TYPE
 
 KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Definition)}
 
@@ -97,6 +98,7 @@ class DdlExecutor:
     def feed(self, statement: st.CreateFeed) -> None:
         if statement.columns:
             type_ddl.check_columns(statement.columns, self.context.config.limits)
+            _check_types(statement.columns)
             options = {"type": LIVE, "columns": msgspec.to_builtins(statement.columns)}
         else:
             options = self.feeds.check(dict(statement.options))
@@ -391,3 +393,15 @@ def _check_columns(columns: tuple[Column, ...]) -> None:
             hint = f"give one of them another name: … AS other_{column.name}"
             raise BodyRefused(f"the body yields two columns named {column.name!r}", hint=hint, column=column.name)
         seen.add(column.name)
+
+
+def _check_types(columns: Sequence[Column]) -> None:
+    """Of a live feed: brokers send each other its types."""
+    for column in columns:
+        if len(column.type) > LONGEST_TYPE:
+            raise LimitExceeded(
+                f"the type of column {column.name!r} has {len(column.type):,} characters, at most {LONGEST_TYPE:,} "
+                "are allowed in a live feed",
+                limit=LONGEST_TYPE,
+                column=column.name,
+            )

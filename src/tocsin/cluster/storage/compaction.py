@@ -92,7 +92,9 @@ class Compactor:
             self._swap(store, snapshot.head, added, snapshot.segments)
         elif recent:
             ordinals = snapshot.recent.column(ORDINAL)
-            first, last = pc.min(ordinals).as_py(), pc.max(ordinals).as_py()
+            # Commits whose rows were all overwritten are in this file too, though none of its rows is theirs.
+            first = min([pc.min(ordinals).as_py(), *(each.first for each in store.log if each.last <= snapshot.head)])
+            last = pc.max(ordinals).as_py()
             self._swap(store, snapshot.head, [self._write(store, snapshot.recent, first, last, "delta")], ())
         else:
             return False

@@ -10,6 +10,7 @@ from msgspec import Raw, structs
 
 from tocsin.content import Advertisement, Attribute, Attributes, Condition
 from tocsin.content.language.domains import Domain, domain_of
+from tocsin.content.language.record_reader import exact_number
 from tocsin.errors import Malformed, TocsinError
 from tocsin.overlay.content import messages as ms
 from tocsin.overlay.content.routing.space import space_name
@@ -19,7 +20,7 @@ from tocsin.wire import links as wire
 REMEMBERED = 1_000
 
 _DECIMAL = re.compile(r"([1-9]|[12]\d|3[0-8]),(\d|[12]\d|3[0-8])\)", re.ASCII)
-_values = msgspec.json.Decoder(dict[str, Any])
+_values = msgspec.json.Decoder(dict[str, Any], float_hook=exact_number)
 
 
 class Codec:

@@ -180,14 +180,14 @@ class BESubscription(Struct, eq=False):
         return with_publication(message, line.source) if line.source else message
 
     def messages(self, lines: list[Line]) -> tuple[bytes, ...]:
-        """Of several executions. A gap is announced before the first of those that may be incomplete."""
+        """Of several executions. A gap is announced before the first of those that may be incomplete; each loss is."""
         out: list[bytes] = []
-        announced = False
+        announced = ""
         for line in lines:
-            if line.before is not None and not announced:
+            if line.before is not None and not (line.gap == announced == "compacted"):
                 next = line.execution if line.rows else line.execution + 1
                 out.append(encode(Gap(self.id, line.before, next, line.gap)))
-            announced = line.before is not None
+            announced = "" if line.before is None else line.gap
             if line.rows or not announced:
                 out.append(self.message(line))
         return tuple(out)
