@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from cluster_harness import ManualCluster, running_cluster
+from pyspark.errors import PySparkException
 
 from tocsin.cluster.model import Dataset, Feed
 from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage.bulk_writer import REASON
 from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.errors import Conflict, QueryFailed, TypeMismatch
 
@@ -100,6 +102,31 @@ def test_of_two_loaded_records_with_one_key_the_last_one_counts(cluster: ManualC
     outcome = load(cluster, "Shelters", tmp_path / "in")
     assert (outcome.rows, outcome.data["refused"]) == (2, 2)
     assert cluster.rows("SELECT id, name FROM Shelters ORDER BY id") == [(1, "newest"), (2, "x")]
+
+
+@pytest.mark.parametrize("bulk_bytes", [0, 1 << 20], ids=["files", "read back"])
+def test_a_loaded_record_without_its_key_is_refused(
+    cluster: ManualCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bulk_bytes: int
+) -> None:
+    monkeypatch.setattr(cluster.context.bulk, "bulk_bytes", bulk_bytes)
+    cluster.execute("CREATE DATASET Loose (id int, name string) PRIMARY KEY id")
+    try:
+        path = write(tmp_path / "a.json", {"id": 1, "name": "x"}, {"name": "a"}, {"id": None, "name": "b"}, {"id": 2})
+        outcome = load(cluster, "Loose", path)
+        assert (outcome.rows, outcome.data["refused"]) == (2, 2)
+        assert outcome.data["reasons"] == ["a.json: null in the column 'id'"] * 2
+        assert cluster.rows("SELECT id, name FROM Loose ORDER BY id") == [(1, "x"), (2, None)]
+    finally:
+        cluster.execute("DROP DATASET Loose")
+
+
+def test_rows_without_a_key_and_without_a_reason_are_never_written(cluster: ManualCluster) -> None:
+    rows = cluster.context.runtime.session.sql(
+        f"SELECT cast(null AS int) AS id, 'x' AS name, cast(null AS string) AS {REASON}"
+    )
+    with pytest.raises(PySparkException, match="must not be null: id"):
+        cluster.context.bulk.take(store_of(cluster, "Shelters"), rows, (), small=False)
+    assert not parts_without_a_commit(cluster)
 
 
 def test_later_changes_of_any_kind_replace_rows_that_executors_wrote(cluster: ManualCluster) -> None:

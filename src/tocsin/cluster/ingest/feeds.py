@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from tocsin.cluster.channels.feed_channels import FeedChannels
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.file_feed import FileFeed
-from tocsin.cluster.ingest.file_source import ORDER, file_source
+from tocsin.cluster.ingest.file_source import ORDER, file_columns, file_source
 from tocsin.cluster.model import Dataset, Feed
 from tocsin.cluster.storage.bulk_writer import Taken
 from tocsin.cluster.storage.catalog import FeedBatch
@@ -99,7 +99,7 @@ class FeedManager:
         reader = FileFeed(
             self.context.runtime,
             feed=feed.name,
-            columns=dataset.columns,
+            columns=file_columns(dataset),
             options=feed.options,
             checkpoint=str(Path(self.context.config.home) / "checkpoints" / str(feed.id)),
             take=take,

@@ -154,7 +154,8 @@ class BulkWriter:
                 taken, rows = split_rows(table)
                 self.append(store, store.as_log(store.completed(rows)), batch)
                 return taken, False
-        files = self.write(store, self.unique(store.dataset, completed(store.dataset, frame, (*order, REASON)), order))
+        rows = completed(store.dataset, frame, (*order, REASON), strict=True)
+        files = self.write(store, self.unique(store.dataset, rows, order))
         self.commit(store, files, batch)
         return Taken(files.rows, files.refused, files.reasons), True
 
@@ -189,7 +190,8 @@ def split_rows(table: pa.Table) -> tuple[Taken, pa.Table]:
 
 def completed(dataset: Dataset, frame: DataFrame, keep: Sequence[str] = (), *, strict: bool = False) -> DataFrame:
     """All columns of a log segment, in order, and those to ``keep``: a missing one is null, or generated. ``strict``:
-    a null in a column that must not have one is an error, for which ``null_column`` finds the column."""
+    a null in a column that must not have one is an error, for which ``null_column`` finds the column; a row with a
+    REASON is refused anyway."""
     from pyspark.sql import functions as f
 
     given = set(frame.columns)
@@ -203,7 +205,8 @@ def completed(dataset: Dataset, frame: DataFrame, keep: Sequence[str] = (), *, s
         else:
             value = f.lit(None).cast(kind)
         if strict and (not column.nullable or column.name in dataset.key):
-            value = f.coalesce(value, f.raise_error(f.lit(f"{_MUST}: {column.name}")).cast(kind))
+            checked = f.coalesce(value, f.raise_error(f.lit(f"{_MUST}: {column.name}")).cast(kind))
+            value = f.when(f.col(REASON).isNull(), checked).otherwise(value) if REASON in given else checked
         columns.append(value.alias(column.name))
     if dataset.key:
         columns.append(f.lit(False).alias(DELETED))
