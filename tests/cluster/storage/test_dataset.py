@@ -16,6 +16,7 @@ from tocsin.cluster.storage.catalog import Append, Catalog, Commit, open_catalog
 from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore
 from tocsin.cluster.storage.segments import SegmentStore
+from tocsin.errors import Damaged, StorageError
 
 COLUMNS = (Column("k", "bigint", False), Column("v", "string"))
 
@@ -245,6 +246,26 @@ def test_a_bulk_commit_during_a_compaction_stays(
     bench.store = bench.opened()
     assert bench.rows() == expected
     assert not bench.segments.orphans(bench.catalog.all_paths())
+    bench.close()
+
+
+def test_a_bulk_commit_stands_while_the_log_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, key=("k",))
+    bench.put([(1, "a")])
+    read = bench.segments.read
+
+    def unreachable(path: str, columns: object = None) -> pa.Table:
+        raise StorageError("the file system does not answer", path=path)
+
+    monkeypatch.setattr(bench.segments, "read", unreachable)
+    assert bench.put_bulk([(2, "b")]) == 2
+    assert (bench.store.head, bench.store.resident, len(bench.store.delta)) == (2, False, 1)
+    with pytest.raises(Damaged, match="does not answer"):
+        bench.store.snapshot()
+    bench.put([(3, "c")])
+    monkeypatch.setattr(bench.segments, "read", read)
+    bench.store.load(3, bench.catalog.segments(bench.dataset.id), {})
+    assert bench.rows() == [(1, "a", 1), (2, "b", 2), (3, "c", 3)]
     bench.close()
 
 

@@ -23,7 +23,6 @@ from tocsin.cluster.storage.catalog import FeedBatch
 from tocsin.cluster.storage.committer import CommitRequest, Committer
 from tocsin.cluster.storage.dataset import DELETED, DatasetStore
 from tocsin.cluster.storage.segments import SegmentStore, Written
-from tocsin.errors import StorageError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -113,22 +112,24 @@ class BulkWriter:
         return tuple(reasons)
 
     def commit(self, store: DatasetStore, files: BulkFiles, batch: FeedBatch | None = None) -> None:
-        """Commit the files, or their rows if they are few. On failure they are deleted, unless it is uncertain."""
+        """Commit the files, or their rows if they are few."""
         few = files.bytes <= self.bulk_bytes and files.rows <= self.most_rows
         request = CommitRequest(applied=lambda _: None, store=store, batch=batch)
-        if not few:
-            request.files = files.parts
-        elif files.parts:
-            tables = [self.segments.read(part.path, store.log_schema.names) for part in files.parts]
-            request.table = pa.concat_tables([table.cast(store.log_schema) for table in tables])
-        try:
-            self.committer.submit(request).result()
-        except BaseException as error:
-            if not (isinstance(error, StorageError) and error.fields.get("uncertain")):
+        if few:
+            try:
+                if files.parts:
+                    tables = [self.segments.read(part.path, store.log_schema.names) for part in files.parts]
+                    request.table = pa.concat_tables([table.cast(store.log_schema) for table in tables])
+                self.committer.submit(request).result()
+                kill_points.hit("bulk.committed")
+            finally:
                 self.discard(files.folder)
-            raise
+            return
+        self.discard(f"{files.folder}/{_REFUSED}=true")
+        request.files = files.parts
+        # From here on only the committer knows whether the files may be deleted.
+        self.committer.submit(request).result()
         kill_points.hit("bulk.committed")
-        self.discard(files.folder if few else f"{files.folder}/{_REFUSED}=true")
 
     def append(self, store: DatasetStore, rows: pa.Table, batch: FeedBatch | None = None) -> None:
         """Commit rows in the columns of a log segment: the fast path."""
