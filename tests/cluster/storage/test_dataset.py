@@ -269,6 +269,26 @@ def test_a_bulk_commit_stands_while_the_log_cannot_be_read(tmp_path: Path, monke
     bench.close()
 
 
+def test_files_may_be_verified_while_others_replace_them(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+
+    class Verified(str):
+        """A path whose comparison is the moment at which another thread adds a stamp."""
+
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            bench.store._stamps.setdefault("another", (0, 0))
+            return super().__hash__()
+
+    bench.store._stamps[Verified("gone")] = (1, 1)
+    del bench.store._stamps["another"]
+    bench.put([(1, "a")])
+    bench.compactor.run(bench.store)
+    assert bench.store._stamps == {}
+    bench.close()
+
+
 def test_without_spark_a_large_rewrite_waits_but_memory_is_freed(tmp_path: Path) -> None:
     bench = Bench(tmp_path, key=("k",), resident_rows=2)
     bench.compactor.bulk_bytes = 0
