@@ -195,6 +195,15 @@ def test_an_error_after_a_commit_of_files_keeps_them(bench: CommitBench, monkeyp
     assert file.path in bench.segments.orphans(set())
 
 
+@pytest.mark.parametrize(("bulk_bytes", "large"), [(0, True), (1 << 20, False)])
+def test_a_bulk_commit_says_whether_its_files_were_committed(bench: CommitBench, bulk_bytes: int, large: bool) -> None:
+    bulk = BulkWriter(bench.segments, bench.committer, None, bulk_bytes)  # type: ignore[arg-type]
+    file = bench.written(1, 2)
+    assert bulk.commit(bench.store, BulkFiles(file.path, (file,))) is large
+    assert bool(bench.store.delta) is large
+    assert bench.store.stored_rows == 2
+
+
 def test_a_closed_committer_refuses_requests(bench: CommitBench) -> None:
     bench.committer.close()
     with pytest.raises(SystemFailure, match="shutting down"):

@@ -289,6 +289,18 @@ def test_files_may_be_verified_while_others_replace_them(tmp_path: Path) -> None
     bench.close()
 
 
+@pytest.mark.parametrize("resident_rows", [1000, 0])
+def test_every_row_is_counted_once_in_memory_and_in_files(tmp_path: Path, resident_rows: int) -> None:
+    bench = Bench(tmp_path, resident_rows=resident_rows)
+    bench.put([(1, "a"), (2, "b")])
+    bench.compactor.run(bench.store)
+    assert bench.store.stored_rows == 2
+    bench.put_bulk([(3, "c"), (4, "d")])
+    bench.put([(5, "e")])
+    assert bench.store.stored_rows == 5
+    bench.close()
+
+
 def test_without_spark_a_large_rewrite_waits_but_memory_is_freed(tmp_path: Path) -> None:
     bench = Bench(tmp_path, key=("k",), resident_rows=2)
     bench.compactor.bulk_bytes = 0

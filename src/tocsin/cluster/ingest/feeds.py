@@ -89,9 +89,9 @@ class FeedManager:
             if self.context.catalog.batch_done(feed.id, batch):
                 return Taken(0)
             number = FeedBatch(feed.id, batch)
-            taken, written = self.context.bulk.take(store, frame, order, small=small, batch=number)
+            taken, large = self.context.bulk.take(store, frame, order, small=small, batch=number)
             # After a large batch the next one is probably large too: it is not read twice.
-            small = False if written else None
+            small = False if large else None
             self.context.metrics.records_refused.labels(dataset.name).inc(taken.refused)
             self.context.metrics.records_accepted.labels(dataset.name).inc(taken.accepted)
             return taken

@@ -111,8 +111,8 @@ class BulkWriter:
                         return tuple(reasons[:REASONS])
         return tuple(reasons)
 
-    def commit(self, store: DatasetStore, files: BulkFiles, batch: FeedBatch | None = None) -> None:
-        """Commit the files, or their rows if they are few."""
+    def commit(self, store: DatasetStore, files: BulkFiles, batch: FeedBatch | None = None) -> bool:
+        """Commit the files, or their rows if they are few; return whether it was the files."""
         few = files.bytes <= self.bulk_bytes and files.rows <= self.most_rows
         request = CommitRequest(applied=lambda _: None, store=store, batch=batch)
         if few:
@@ -124,12 +124,13 @@ class BulkWriter:
                 kill_points.hit("bulk.committed")
             finally:
                 self.discard(files.folder)
-            return
+            return False
         self.discard(f"{files.folder}/{_REFUSED}=true")
         request.files = files.parts
         # From here on only the committer knows whether the files may be deleted.
         self.committer.submit(request).result()
         kill_points.hit("bulk.committed")
+        return True
 
     def append(self, store: DatasetStore, rows: pa.Table, batch: FeedBatch | None = None) -> None:
         """Commit rows in the columns of a log segment: the fast path."""
@@ -145,7 +146,7 @@ class BulkWriter:
         small: bool | None = None,
         batch: FeedBatch | None = None,
     ) -> tuple[Taken, bool]:
-        """Store the rows without a REASON, and whether the executors wrote them. ``small``: whether the input is, None
+        """Store the rows without a REASON, and whether their files were committed. ``small``: whether the input is, None
         if that is unknown. ``order``: columns that order rows with the same key, the last one counts."""
         if small is not False:
             table = frame.toArrow() if small else self.collect(frame)
@@ -157,8 +158,8 @@ class BulkWriter:
                 return taken, False
         rows = completed(store.dataset, frame, (*order, REASON), strict=True)
         files = self.write(store, self.unique(store.dataset, rows, order))
-        self.commit(store, files, batch)
-        return Taken(files.rows, files.refused, files.reasons), True
+        large = self.commit(store, files, batch)
+        return Taken(files.rows, files.refused, files.reasons), large
 
     def unique(self, dataset: Dataset, frame: DataFrame, order: Sequence[str] = ()) -> DataFrame:
         """The last row of each key by these columns and by the place in the query, and all refused rows."""

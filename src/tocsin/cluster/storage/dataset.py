@@ -285,6 +285,11 @@ class DatasetStore:
         return sum(segment.rows for segment in self.delta)
 
     @property
+    def stored_rows(self) -> int:
+        """All rows, of which those of a resident dataset are in memory too."""
+        return self.recent_rows if self.resident else self.base_rows + self.delta_rows + self.recent_rows
+
+    @property
     def recent_rows(self) -> int:
         return sum(int(table.num_rows) for table in (self._recent, *self._pending))
 
