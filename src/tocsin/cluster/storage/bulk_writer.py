@@ -146,8 +146,8 @@ class BulkWriter:
         small: bool | None = None,
         batch: FeedBatch | None = None,
     ) -> tuple[Taken, bool]:
-        """Store the rows without a REASON, and whether their files were committed. ``small``: whether the input is, None
-        if that is unknown. ``order``: columns that order rows with the same key, the last one counts."""
+        """Store the rows without a REASON, and whether their files were committed. ``small``: whether the input is,
+        None if that is unknown. ``order``: columns that order rows with the same key, the last one counts."""
         if small is not False:
             table = frame.toArrow() if small else self.collect(frame)
             if table is not None:
