@@ -88,8 +88,9 @@ class Maintenance:
         for store in list(self.context.stores.values()):
             if not store.damaged and self.compactor.due(store) and store.dataset.id in self.context.stores:
                 try:
-                    done += self.compactor.run(store, runtime)
-                    self.context.metrics.compactions.labels(store.dataset.name, "ok").inc()
+                    if self.compactor.run(store, runtime, wait=False):
+                        done += 1
+                        self.context.metrics.compactions.labels(store.dataset.name, "ok").inc()
                 except (TocsinError, PySparkException, Py4JError) as error:
                     self.context.metrics.compactions.labels(store.dataset.name, "failed").inc()
                     log.warning("compaction of %s failed: %s", store.dataset.name, error)
@@ -100,8 +101,12 @@ class Maintenance:
     def reload(self) -> None:
         """Read the datasets again that are failing: their files may have been restored."""
         for store in [store for store in list(self.context.stores.values()) if store.damaged]:
-            with store.maintenance:
+            if not store.maintenance.acquire(blocking=False):
+                continue  # a statement changes or repairs it; the other datasets do not wait
+            try:
                 self.context.load_dataset(store)
+            finally:
+                store.maintenance.release()
             if not store.damaged:
                 self.repaired()
 

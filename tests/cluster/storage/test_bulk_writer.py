@@ -186,6 +186,19 @@ def parts_without_a_commit(cluster: ManualCluster) -> list[str]:
     return [path for path in orphans if "/part-" in path and "/.part-" not in path]
 
 
+def test_a_large_delete_has_no_time_limit(cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.execute("INSERT INTO Reports SELECT id, 'x' FROM range(9)")
+    replace_by, limits = cluster.compactor.replace_by, []
+
+    def noted(*args: Any) -> None:
+        limits.extend(work.seconds for work in cluster.context.runtime._work._running.values())
+        replace_by(*args)
+
+    monkeypatch.setattr(cluster.compactor, "replace_by", noted)
+    assert cluster.execute("DELETE FROM Reports WHERE n < 4")[0].rows == 4
+    assert limits == [None]
+
+
 def test_generated_keys_are_made_by_executors(cluster: ManualCluster) -> None:
     cluster.execute("INSERT INTO Notes (text) SELECT string(id) FROM range(100)")
     assert cluster.rows("SELECT count(*), count(DISTINCT id), min(length(id)) FROM Notes") == [(100, 100, 32)]

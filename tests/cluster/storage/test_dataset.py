@@ -301,6 +301,18 @@ def test_every_row_is_counted_once_in_memory_and_in_files(tmp_path: Path, reside
     bench.close()
 
 
+def test_a_compaction_that_may_not_wait_leaves_a_dataset_that_is_being_changed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.put([(1, "a")])
+    with bench.store.maintenance:
+        assert not bench.compactor.run(bench.store, wait=False)
+    assert len(bench.store.log) == 1
+    assert bench.compactor.run(bench.store, wait=False)
+    assert not bench.store.log
+    assert not bench.store.maintenance.locked()
+    bench.close()
+
+
 def test_without_spark_a_large_rewrite_waits_but_memory_is_freed(tmp_path: Path) -> None:
     bench = Bench(tmp_path, key=("k",), resident_rows=2)
     bench.compactor.bulk_bytes = 0

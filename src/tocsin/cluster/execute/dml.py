@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -216,8 +217,11 @@ class DmlExecutor:
         """An append-only dataset has no tombstones, so that its base is written again without the deleted rows."""
         runtime = self.context.runtime
         now = time.time()
-        with self.context.reading(compiled.uses) as reading, explained(), runtime.query():
+        with self.context.reading(compiled.uses) as reading, explained(), ExitStack() as work:
             snapshot = reading.snapshots[store.dataset.name]
+            small = self.compactor.small(snapshot.files)
+            # Writing a large base again may take longer than a query.
+            work.enter_context(runtime.query() if small else runtime.pool("load"))
             before = int(snapshot.recent.num_rows) + sum(segment.rows for segment in snapshot.files)
             numbered = f"d{store.dataset.id}_{snapshot.head}"
             snapshot.numbered(runtime).createOrReplaceTempView(numbered)
@@ -225,7 +229,7 @@ class DmlExecutor:
                 view = lambda use: numbered if use.relation.name == store.dataset.name else reading.view(use)  # noqa: E731
                 sql = compiled.render(view, now=now, previous=now)
                 frame = runtime.session.sql(sql).select(*store.names, ORDINAL)
-                if not self.compactor.small(snapshot.files):
+                if not small:
                     self.compactor.replace_by(store, snapshot, frame)
                     return before - sum(segment.rows for segment in store.files if segment.first <= snapshot.head)
                 survivors = runtime.to_arrow(frame)

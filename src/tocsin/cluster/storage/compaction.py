@@ -57,9 +57,12 @@ class Compactor:
         """Whether the driver may read all of these segments."""
         return sum(segment.bytes for segment in segments) <= self.bulk_bytes
 
-    def run(self, store: DatasetStore, runtime: SparkRuntime | None = None) -> bool:
-        """Compact the dataset; return whether there was anything to do."""
-        with store.maintenance:
+    def run(self, store: DatasetStore, runtime: SparkRuntime | None = None, *, wait: bool = True) -> bool:
+        """Compact the dataset; return whether it was done. Unless it may ``wait``, a statement that changes the dataset
+        goes first."""
+        if not store.maintenance.acquire(blocking=wait):
+            return False
+        try:
             snapshot = store.snapshot()
             try:
                 if not (store.log or self.due(store)):
@@ -73,6 +76,8 @@ class Compactor:
             finally:
                 snapshot.release()
             return True
+        finally:
+            store.maintenance.release()
 
     def replace(self, store: DatasetStore, snapshot: DatasetSnapshot, survivors: pa.Table) -> None:
         """Replace the rows of ``snapshot`` by ``survivors`` (with ``_ordinal``): a delete in an append-only dataset."""
