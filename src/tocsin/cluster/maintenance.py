@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Channel
 from tocsin.cluster.storage.compaction import Compactor
-from tocsin.errors import Damaged, TocsinError
+from tocsin.errors import Conflict, Damaged, TocsinError
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +94,8 @@ class Maintenance:
                 except (TocsinError, PySparkException, Py4JError) as error:
                     self.context.metrics.compactions.labels(store.dataset.name, "failed").inc()
                     log.warning("compaction of %s failed: %s", store.dataset.name, error)
+                    if isinstance(error, Conflict) and error.fields.get("gone"):
+                        self.context.load_dataset(store)  # an uncertain change was made after all
                     with suppress(Damaged):
                         self.context.blame([store], error)
         return done

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -310,6 +312,53 @@ def test_a_compaction_that_may_not_wait_leaves_a_dataset_that_is_being_changed(t
     assert bench.compactor.run(bench.store, wait=False)
     assert not bench.store.log
     assert not bench.store.maintenance.locked()
+    bench.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "uncertain", "fails", "orphans"),
+    [(False, False, True, 0), (False, True, True, 1), (True, True, False, 0)],
+    ids=["refused", "lost before", "lost after"],
+)
+def test_a_compaction_that_fails_in_the_catalog_leaves_no_files_and_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool, uncertain: bool, fails: bool, orphans: int
+) -> None:
+    bench = Bench(tmp_path)
+    bench.put([(1, "a")])
+    compact = bench.catalog.compact
+
+    def failing(*args: Any) -> None:
+        if made:
+            compact(*args)
+        raise StorageError("no connection", uncertain=uncertain)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.catalog, "compact", failing)
+        with pytest.raises(StorageError) if fails else nullcontext():
+            bench.compactor.run(bench.store)
+    assert len(bench.segments.orphans(bench.catalog.all_paths())) == orphans
+    bench.put([(2, "b")])
+    assert bench.compactor.run(bench.store)
+    assert bench.rows() == [(1, "a", 1), (2, "b", 2)]
+    bench.store = bench.opened()
+    assert bench.rows() == [(1, "a", 1), (2, "b", 2)]
+    bench.close()
+
+
+@pytest.mark.parametrize("resident_rows", [1000, 0])
+def test_a_dataset_that_was_loaded_during_a_compaction_has_each_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident_rows: int
+) -> None:
+    bench = Bench(tmp_path, resident_rows=resident_rows)
+    bench.put([(1, "a")])
+
+    def load(point: str) -> None:
+        if point == "compaction.swapped":
+            bench.store.load(1, bench.catalog.segments(bench.dataset.id))
+
+    monkeypatch.setattr(kill_points, "hit", load)
+    bench.compactor.run(bench.store)
+    assert (len(bench.store.files), bench.rows()) == (1, [(1, "a", 1)])
     bench.close()
 
 

@@ -10,6 +10,7 @@ The driver writes what has at most ``bulk_bytes``. Executors write the rest, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from tocsin.cluster.model import Segment
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.storage.catalog import Catalog
 from tocsin.cluster.storage.dataset import ORDINAL, DatasetSnapshot, DatasetStore
+from tocsin.errors import StorageError, TocsinError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -146,9 +148,25 @@ class Compactor:
         kill_points.hit("compaction.written")
         merged = [segment for segment in store.log if segment.last <= upto]
         removed = [segment.path for segment in (*replaced, *merged)]
-        self.catalog.compact(store.dataset.id, removed, added)
+        try:
+            self.catalog.compact(store.dataset.id, removed, added)
+        except TocsinError as error:
+            if not error.fields.get("uncertain"):
+                with suppress(StorageError):  # the next start deletes what is left
+                    store.store.delete([segment.path for segment in added])
+                raise
+            if not self._swapped(store, added, removed):
+                raise  # the files stay, because the change may still be made
         kill_points.hit("compaction.swapped")
         store.rebased(upto, added, set(removed))
+
+    def _swapped(self, store: DatasetStore, added: Sequence[Segment], removed: Sequence[str]) -> bool:
+        """Whether a change whose outcome was uncertain was made."""
+        try:
+            present = {segment.path for segment in self.catalog.segments(store.dataset.id)}
+        except StorageError:
+            return False
+        return present.issuperset(segment.path for segment in added) and present.isdisjoint(removed)
 
     def _write_rows(self, store: DatasetStore, snapshot: DatasetSnapshot) -> Segment:
         return self._write(store, snapshot.table(), 1, snapshot.head)

@@ -215,7 +215,9 @@ class DatasetStore:
         A bulk commit may have come meanwhile: its files stay."""
         with self.lock:
             recent = self._merge()
-            files = [segment for segment in self.files if segment.path not in removed] + list(added)
+            # The added ones are there if everything was loaded meanwhile.
+            gone = {*removed, *(segment.path for segment in added)}
+            files = [segment for segment in self.files if segment.path not in gone] + list(added)
             files.sort(key=lambda segment: segment.first)
             self.base = tuple(segment for segment in files if segment.kind == "base")
             self.delta = tuple(segment for segment in files if segment.kind == "delta")
