@@ -199,6 +199,44 @@ def test_a_large_delete_has_no_time_limit(cluster: ManualCluster, monkeypatch: p
     assert limits == [None]
 
 
+@pytest.mark.parametrize("meanwhile", ["post", "load"])
+@pytest.mark.parametrize(("bulk_bytes", "step"), [(0, "write"), (1 << 20, "collect")], ids=["files", "driver"])
+def test_a_delete_keeps_what_was_written_while_it_ran(
+    cluster: ManualCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    bulk_bytes: int,
+    step: str,
+    meanwhile: str,
+) -> None:
+    cluster.execute(
+        "CREATE DATASET Beds (id int, name string) PRIMARY KEY id; CREATE FEED BedFeed;"
+        "CONNECT FEED BedFeed TO DATASET Beds; START FEED BedFeed"
+    )
+    cluster.post("BedFeed", *({"id": id, "name": "old"} for id in range(4)))
+    bulk = cluster.context.bulk
+    run = getattr(bulk, step)
+
+    def interrupted(*args: Any) -> Any:
+        done = run(*args)
+        monkeypatch.undo()
+        rows = {"id": 1, "name": "new"}, {"id": 7, "name": "new"}
+        if meanwhile == "post":
+            cluster.post("BedFeed", *rows)
+        else:
+            load(cluster, "Beds", write(tmp_path / "a.json", *rows))
+        return done
+
+    monkeypatch.setattr(bulk, "bulk_bytes", bulk_bytes)
+    monkeypatch.setattr(bulk, step, interrupted)
+    try:
+        assert cluster.execute("DELETE FROM Beds WHERE name = 'old' AND id < 3")[0].rows == 2
+        assert cluster.rows("SELECT id, name FROM Beds ORDER BY id") == [(1, "new"), (3, "old"), (7, "new")]
+        assert not parts_without_a_commit(cluster)
+    finally:
+        cluster.execute("STOP FEED BedFeed; DISCONNECT FEED BedFeed; DROP FEED BedFeed; DROP DATASET Beds")
+
+
 def test_generated_keys_are_made_by_executors(cluster: ManualCluster) -> None:
     cluster.execute("INSERT INTO Notes (text) SELECT string(id) FROM range(100)")
     assert cluster.rows("SELECT count(*), count(DISTINCT id), min(length(id)) FROM Notes") == [(100, 100, 32)]

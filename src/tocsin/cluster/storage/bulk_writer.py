@@ -92,7 +92,9 @@ class BulkWriter:
             writer = frame.withColumn(_REFUSED, f.col(REASON).isNotNull()).write.partitionBy(_REFUSED)
         try:
             writer.parquet(self.segments.uri(folder))
-            parts = [part for part in self.segments.adopt(folder) if part.rows]
+            written = self.segments.adopt(folder)
+            parts = [part for part in written if part.rows]
+            self.segments.delete([part.path for part in written if not part.rows])
         except BaseException:
             self.discard(folder)
             raise
