@@ -56,7 +56,7 @@ class ClusterContext:
         self.damaged: dict[tuple[int, int], str] = {}
         self.metrics = Metrics()
         self.runtime = runtime
-        self.analysis_cache = AnalysisCache(runtime.dialect)
+        self.analysis_cache = AnalysisCache({**runtime.dialect, "private_api": str(runtime.private_api)})
         self.stores: dict[int, DatasetStore] = {}
         self.tables: dict[int, SubscriptionTable] = {}
         #: Those of feeds, by dataset and channel.

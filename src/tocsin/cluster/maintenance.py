@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.model import Channel
 from tocsin.cluster.storage.compaction import Compactor
-from tocsin.errors import Damaged, TocsinError
+from tocsin.errors import Conflict, Damaged, TocsinError
 
 log = logging.getLogger(__name__)
 
@@ -88,11 +88,14 @@ class Maintenance:
         for store in list(self.context.stores.values()):
             if not store.damaged and self.compactor.due(store) and store.dataset.id in self.context.stores:
                 try:
-                    done += self.compactor.run(store, runtime)
-                    self.context.metrics.compactions.labels(store.dataset.name, "ok").inc()
+                    if self.compactor.run(store, runtime, wait=False):
+                        done += 1
+                        self.context.metrics.compactions.labels(store.dataset.name, "ok").inc()
                 except (TocsinError, PySparkException, Py4JError) as error:
                     self.context.metrics.compactions.labels(store.dataset.name, "failed").inc()
                     log.warning("compaction of %s failed: %s", store.dataset.name, error)
+                    if isinstance(error, Conflict) and error.fields.get("gone"):
+                        self.context.load_dataset(store)  # an uncertain change was made after all
                     with suppress(Damaged):
                         self.context.blame([store], error)
         return done
@@ -100,8 +103,12 @@ class Maintenance:
     def reload(self) -> None:
         """Read the datasets again that are failing: their files may have been restored."""
         for store in [store for store in list(self.context.stores.values()) if store.damaged]:
-            with store.maintenance:
+            if not store.maintenance.acquire(blocking=False):
+                continue  # a statement changes or repairs it; the other datasets do not wait
+            try:
                 self.context.load_dataset(store)
+            finally:
+                store.maintenance.release()
             if not store.damaged:
                 self.repaired()
 

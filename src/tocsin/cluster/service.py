@@ -212,7 +212,7 @@ class DataCluster:
     def _read_gauges(self) -> None:
         metrics, context = self.context.metrics, self.context
         for store in list(context.stores.values()):
-            metrics.dataset_rows.labels(store.dataset.name).set(store.base_rows + store.recent_rows)
+            metrics.dataset_rows.labels(store.dataset.name).set(store.stored_rows)
             metrics.dataset_failing.labels(store.dataset.name).set(bool(store.damaged))
             metrics.dataset_segments.labels(store.dataset.name).set(len(store.files) + len(store.log))
         for runner in list(self.channel_manager.runners.values()):

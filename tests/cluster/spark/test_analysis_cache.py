@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 from cluster_harness import ManualCluster, running_cluster
 
+from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.execute import script
 from tocsin.cluster.model import Column, Function, Parameter
 from tocsin.cluster.query.compiler import compile_query
 from tocsin.cluster.query.relations import Relation
 from tocsin.cluster.spark.analysis_cache import MOST_BYTES, AnalysisCache
 from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage.catalog import open_catalog
 from tocsin.config import ClusterConfig
 from tocsin.errors import NotReady, QueryFailed
 
@@ -49,6 +51,16 @@ def test_a_stored_analysis_is_found_by_later_processes(tmp_path: Path) -> None:
 def test_other_settings_of_spark_have_their_own_file(tmp_path: Path) -> None:
     AnalysisCache({"spark.sql.ansi.enabled": "true"}, tmp_path).store(b"SELECT 1", COLUMNS)
     assert AnalysisCache({"spark.sql.ansi.enabled": "false"}, tmp_path).find(b"SELECT 1") is None
+
+
+def test_a_query_that_was_checked_in_another_way_is_checked_again(tmp_path: Path) -> None:
+    paths = []
+    for private_api in (True, False):
+        config = ClusterConfig(home=str(tmp_path / str(private_api)), private_api=private_api)
+        catalog = open_catalog("", config.home)
+        paths.append(ClusterContext(config, catalog, SparkRuntime(config)).analysis_cache.path)
+        catalog.close()
+    assert paths[0] != paths[1]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tocsin.cluster.spark.bounded import LEAST_SHARE, bounded
@@ -34,3 +35,26 @@ def test_a_wide_row_is_not_sent(spark: SparkSession, column: str) -> None:
     frame = spark.sql(f"SELECT id, {column} AS b FROM range(3)")
     assert bounded(frame, 10, 2, 100) is None
     assert bounded(frame, 10, 2, 10_000) is not None
+
+
+class FailingFrame:
+    """A query that fails when its rows are collected."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def selectExpr(self, *columns: str) -> FailingFrame:
+        return self
+
+    def where(self, condition: str) -> FailingFrame:
+        return self
+
+    def toArrow(self) -> None:
+        raise PySparkException(self.text)
+
+
+def test_more_than_the_driver_may_take_is_not_collected() -> None:
+    text = "Total size of serialized results of 9 tasks (1 GiB) is bigger than spark.driver.maxResultSize (1 GiB)."
+    assert bounded(FailingFrame(text), 10, 2) is None  # type: ignore[arg-type]
+    with pytest.raises(PySparkException, match="no space left"):
+        bounded(FailingFrame("no space left"), 10, 2)  # type: ignore[arg-type]

@@ -59,3 +59,12 @@ def test_files_and_cached_rows_pass_the_check_of_the_text(views, tmp_path):
 def test_a_text_that_is_no_plan_is_refused():
     with pytest.raises(BodyRefused, match="cannot be read"):
         PlanText.parse("== Physical Plan ==")
+
+
+def test_a_line_of_a_string_hides_no_step_and_no_relation():
+    found = PlanText.parse(
+        "== Analyzed Logical Plan ==\nx: string\nProject [a\n+- InMemoryRelation b AS x#1]\n"
+        ":     +- Relation [c#2] csv\n      +- ScriptTransformation cat\n== Optimized Logical Plan ==\n"
+    )
+    assert found.operators == {"InMemoryRelation", "LogicalRelation", "ScriptTransformation"}
+    assert ("LogicalRelation", "csv") in found.leaves

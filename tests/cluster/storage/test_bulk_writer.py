@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from cluster_harness import ManualCluster, running_cluster
+from pyspark.errors import PySparkException
 
 from tocsin.cluster.model import Dataset, Feed
 from tocsin.cluster.spark.session import SparkRuntime
+from tocsin.cluster.storage.bulk_writer import REASON
 from tocsin.cluster.storage.dataset import DatasetStore
 from tocsin.errors import Conflict, QueryFailed, TypeMismatch
 
@@ -102,6 +104,31 @@ def test_of_two_loaded_records_with_one_key_the_last_one_counts(cluster: ManualC
     assert cluster.rows("SELECT id, name FROM Shelters ORDER BY id") == [(1, "newest"), (2, "x")]
 
 
+@pytest.mark.parametrize("bulk_bytes", [0, 1 << 20], ids=["files", "read back"])
+def test_a_loaded_record_without_its_key_is_refused(
+    cluster: ManualCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bulk_bytes: int
+) -> None:
+    monkeypatch.setattr(cluster.context.bulk, "bulk_bytes", bulk_bytes)
+    cluster.execute("CREATE DATASET Loose (id int, name string) PRIMARY KEY id")
+    try:
+        path = write(tmp_path / "a.json", {"id": 1, "name": "x"}, {"name": "a"}, {"id": None, "name": "b"}, {"id": 2})
+        outcome = load(cluster, "Loose", path)
+        assert (outcome.rows, outcome.data["refused"]) == (2, 2)
+        assert outcome.data["reasons"] == ["a.json: null in the column 'id'"] * 2
+        assert cluster.rows("SELECT id, name FROM Loose ORDER BY id") == [(1, "x"), (2, None)]
+    finally:
+        cluster.execute("DROP DATASET Loose")
+
+
+def test_rows_without_a_key_and_without_a_reason_are_never_written(cluster: ManualCluster) -> None:
+    rows = cluster.context.runtime.session.sql(
+        f"SELECT cast(null AS int) AS id, 'x' AS name, cast(null AS string) AS {REASON}"
+    )
+    with pytest.raises(PySparkException, match="must not be null: id"):
+        cluster.context.bulk.take(store_of(cluster, "Shelters"), rows, (), small=False)
+    assert not parts_without_a_commit(cluster)
+
+
 def test_later_changes_of_any_kind_replace_rows_that_executors_wrote(cluster: ManualCluster) -> None:
     cluster.post("ShelterFeed", {"id": 1, "name": "posted"}, {"id": 5, "name": "posted"})
     cluster.execute("UPSERT INTO Shelters SELECT id, 'bulk', current_timestamp() FROM range(4)")
@@ -157,6 +184,57 @@ def test_a_refused_insert_changes_nothing_and_leaves_no_files(
 def parts_without_a_commit(cluster: ManualCluster) -> list[str]:
     orphans = cluster.context.segments.orphans(cluster.context.catalog.all_paths())
     return [path for path in orphans if "/part-" in path and "/.part-" not in path]
+
+
+def test_a_large_delete_has_no_time_limit(cluster: ManualCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.execute("INSERT INTO Reports SELECT id, 'x' FROM range(9)")
+    replace_by, limits = cluster.compactor.replace_by, []
+
+    def noted(*args: Any) -> None:
+        limits.extend(work.seconds for work in cluster.context.runtime._work._running.values())
+        replace_by(*args)
+
+    monkeypatch.setattr(cluster.compactor, "replace_by", noted)
+    assert cluster.execute("DELETE FROM Reports WHERE n < 4")[0].rows == 4
+    assert limits == [None]
+
+
+@pytest.mark.parametrize("meanwhile", ["post", "load"])
+@pytest.mark.parametrize(("bulk_bytes", "step"), [(0, "write"), (1 << 20, "collect")], ids=["files", "driver"])
+def test_a_delete_keeps_what_was_written_while_it_ran(
+    cluster: ManualCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    bulk_bytes: int,
+    step: str,
+    meanwhile: str,
+) -> None:
+    cluster.execute(
+        "CREATE DATASET Beds (id int, name string) PRIMARY KEY id; CREATE FEED BedFeed;"
+        "CONNECT FEED BedFeed TO DATASET Beds; START FEED BedFeed"
+    )
+    cluster.post("BedFeed", *({"id": id, "name": "old"} for id in range(4)))
+    bulk = cluster.context.bulk
+    run = getattr(bulk, step)
+
+    def interrupted(*args: Any) -> Any:
+        done = run(*args)
+        monkeypatch.undo()
+        rows = {"id": 1, "name": "new"}, {"id": 7, "name": "new"}
+        if meanwhile == "post":
+            cluster.post("BedFeed", *rows)
+        else:
+            load(cluster, "Beds", write(tmp_path / "a.json", *rows))
+        return done
+
+    monkeypatch.setattr(bulk, "bulk_bytes", bulk_bytes)
+    monkeypatch.setattr(bulk, step, interrupted)
+    try:
+        assert cluster.execute("DELETE FROM Beds WHERE name = 'old' AND id < 3")[0].rows == 2
+        assert cluster.rows("SELECT id, name FROM Beds ORDER BY id") == [(1, "new"), (3, "old"), (7, "new")]
+        assert not parts_without_a_commit(cluster)
+    finally:
+        cluster.execute("STOP FEED BedFeed; DISCONNECT FEED BedFeed; DROP FEED BedFeed; DROP DATASET Beds")
 
 
 def test_generated_keys_are_made_by_executors(cluster: ManualCluster) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from tocsin.cluster.model import Broker, Channel, Column, Dataset
 from tocsin.cluster.ops.metrics import Metrics
+from tocsin.cluster.storage.bulk_writer import BulkFiles, BulkWriter
 from tocsin.cluster.storage.catalog import AddSubscription, Catalog, RemoveSubscription, open_catalog
 from tocsin.cluster.storage.committer import CommitRequest, Committer
 from tocsin.cluster.storage.dataset import DatasetStore
-from tocsin.cluster.storage.segments import SegmentStore
+from tocsin.cluster.storage.segments import SegmentStore, Written
 from tocsin.errors import NotFound, StorageError, SystemFailure
 
 
@@ -43,6 +44,10 @@ class CommitBench:
 
     def submit(self, **changes: Any) -> Future[Any]:
         return self.committer.submit(CommitRequest(applied=ordinal, **changes))
+
+    def written(self, *numbers: int) -> Written:
+        """As executors write it."""
+        return self.segments.write(pa.table({"n": pa.array(numbers, pa.int64())}), f"datasets/{self.dataset.id}")
 
     def together(self, *requests: Any) -> list[Future[Any]]:
         """Queue requests while a first one is applied, so that they share a commit."""
@@ -161,6 +166,42 @@ def test_a_commit_with_an_uncertain_outcome_is_looked_up(bench: CommitBench, mon
     snapshot = bench.store.snapshot()
     assert snapshot.table()["n"].to_pylist() == [7]
     snapshot.release()
+
+
+@pytest.mark.parametrize(("uncertain", "kept"), [(False, False), (True, True)])
+def test_the_committer_deletes_files_of_executors_only_if_they_are_not_committed(
+    bench: CommitBench, monkeypatch: pytest.MonkeyPatch, uncertain: bool, kept: bool
+) -> None:
+    def fail(batch: object) -> list[int]:
+        raise StorageError("no connection", uncertain=uncertain)
+
+    file = bench.written(1, 2)
+    monkeypatch.setattr(bench.catalog, "commit", fail)
+    with pytest.raises(StorageError):
+        bench.submit(store=bench.store, files=[file]).result(120)
+    assert (file.path in bench.segments.orphans(set())) is kept
+
+
+def test_an_error_after_a_commit_of_files_keeps_them(bench: CommitBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(segments: object) -> None:
+        raise StorageError("the log cannot be read")
+
+    file = bench.written(1, 2)
+    monkeypatch.setattr(bench.store, "extended", fail)
+    bulk = BulkWriter(bench.segments, bench.committer, None, 0)  # type: ignore[arg-type]
+    with pytest.raises(StorageError):
+        bulk.commit(bench.store, BulkFiles(file.path, (file,)))
+    assert bench.store.head == 1
+    assert file.path in bench.segments.orphans(set())
+
+
+@pytest.mark.parametrize(("bulk_bytes", "large"), [(0, True), (1 << 20, False)])
+def test_a_bulk_commit_says_whether_its_files_were_committed(bench: CommitBench, bulk_bytes: int, large: bool) -> None:
+    bulk = BulkWriter(bench.segments, bench.committer, None, bulk_bytes)  # type: ignore[arg-type]
+    file = bench.written(1, 2)
+    assert bulk.commit(bench.store, BulkFiles(file.path, (file,))) is large
+    assert bool(bench.store.delta) is large
+    assert bench.store.stored_rows == 2
 
 
 def test_a_closed_committer_refuses_requests(bench: CommitBench) -> None:

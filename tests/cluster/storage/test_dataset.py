@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +18,7 @@ from tocsin.cluster.storage.catalog import Append, Catalog, Commit, open_catalog
 from tocsin.cluster.storage.compaction import Compactor
 from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore
 from tocsin.cluster.storage.segments import SegmentStore
+from tocsin.errors import Damaged, StorageError
 
 COLUMNS = (Column("k", "bigint", False), Column("v", "string"))
 
@@ -245,6 +248,117 @@ def test_a_bulk_commit_during_a_compaction_stays(
     bench.store = bench.opened()
     assert bench.rows() == expected
     assert not bench.segments.orphans(bench.catalog.all_paths())
+    bench.close()
+
+
+def test_a_bulk_commit_stands_while_the_log_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, key=("k",))
+    bench.put([(1, "a")])
+    read = bench.segments.read
+
+    def unreachable(path: str, columns: object = None) -> pa.Table:
+        raise StorageError("the file system does not answer", path=path)
+
+    monkeypatch.setattr(bench.segments, "read", unreachable)
+    assert bench.put_bulk([(2, "b")]) == 2
+    assert (bench.store.head, bench.store.resident, len(bench.store.delta)) == (2, False, 1)
+    with pytest.raises(Damaged, match="does not answer"):
+        bench.store.snapshot()
+    bench.put([(3, "c")])
+    monkeypatch.setattr(bench.segments, "read", read)
+    bench.store.load(3, bench.catalog.segments(bench.dataset.id), {})
+    assert bench.rows() == [(1, "a", 1), (2, "b", 2), (3, "c", 3)]
+    bench.close()
+
+
+def test_files_may_be_verified_while_others_replace_them(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+
+    class Verified(str):
+        """A path whose comparison is the moment at which another thread adds a stamp."""
+
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            bench.store._stamps.setdefault("another", (0, 0))
+            return super().__hash__()
+
+    bench.store._stamps[Verified("gone")] = (1, 1)
+    del bench.store._stamps["another"]
+    bench.put([(1, "a")])
+    bench.compactor.run(bench.store)
+    assert bench.store._stamps == {}
+    bench.close()
+
+
+@pytest.mark.parametrize("resident_rows", [1000, 0])
+def test_every_row_is_counted_once_in_memory_and_in_files(tmp_path: Path, resident_rows: int) -> None:
+    bench = Bench(tmp_path, resident_rows=resident_rows)
+    bench.put([(1, "a"), (2, "b")])
+    bench.compactor.run(bench.store)
+    assert bench.store.stored_rows == 2
+    bench.put_bulk([(3, "c"), (4, "d")])
+    bench.put([(5, "e")])
+    assert bench.store.stored_rows == 5
+    bench.close()
+
+
+def test_a_compaction_that_may_not_wait_leaves_a_dataset_that_is_being_changed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.put([(1, "a")])
+    with bench.store.maintenance:
+        assert not bench.compactor.run(bench.store, wait=False)
+    assert len(bench.store.log) == 1
+    assert bench.compactor.run(bench.store, wait=False)
+    assert not bench.store.log
+    assert not bench.store.maintenance.locked()
+    bench.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "uncertain", "fails", "orphans"),
+    [(False, False, True, 0), (False, True, True, 1), (True, True, False, 0)],
+    ids=["refused", "lost before", "lost after"],
+)
+def test_a_compaction_that_fails_in_the_catalog_leaves_no_files_and_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool, uncertain: bool, fails: bool, orphans: int
+) -> None:
+    bench = Bench(tmp_path)
+    bench.put([(1, "a")])
+    compact = bench.catalog.compact
+
+    def failing(*args: Any) -> None:
+        if made:
+            compact(*args)
+        raise StorageError("no connection", uncertain=uncertain)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.catalog, "compact", failing)
+        with pytest.raises(StorageError) if fails else nullcontext():
+            bench.compactor.run(bench.store)
+    assert len(bench.segments.orphans(bench.catalog.all_paths())) == orphans
+    bench.put([(2, "b")])
+    assert bench.compactor.run(bench.store)
+    assert bench.rows() == [(1, "a", 1), (2, "b", 2)]
+    bench.store = bench.opened()
+    assert bench.rows() == [(1, "a", 1), (2, "b", 2)]
+    bench.close()
+
+
+@pytest.mark.parametrize("resident_rows", [1000, 0])
+def test_a_dataset_that_was_loaded_during_a_compaction_has_each_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident_rows: int
+) -> None:
+    bench = Bench(tmp_path, resident_rows=resident_rows)
+    bench.put([(1, "a")])
+
+    def load(point: str) -> None:
+        if point == "compaction.swapped":
+            bench.store.load(1, bench.catalog.segments(bench.dataset.id))
+
+    monkeypatch.setattr(kill_points, "hit", load)
+    bench.compactor.run(bench.store)
+    assert (len(bench.store.files), bench.rows()) == (1, [(1, "a", 1)])
     bench.close()
 
 

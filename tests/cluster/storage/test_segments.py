@@ -272,3 +272,20 @@ def test_segments_without_an_owner_are_not_taken_over(tmp_path: Path) -> None:
     store.write(pa.table({"a": [1]}), "datasets/1")
     with pytest.raises(StorageError, match="another catalog"):
         store.claim(1)
+
+
+def test_a_folder_of_spark_goes_with_its_last_part_file(store: SegmentStore, tmp_path: Path) -> None:
+    folder = store.name("datasets/1")
+    where = tmp_path / "root" / folder
+    (where / "refused=false").mkdir(parents=True)
+    parts = ["part-0.parquet", "refused=false/part-1.parquet"]
+    for name in (*parts, "_SUCCESS", ".part-0.parquet.crc"):
+        (where / name).write_bytes(b"x")
+    other = store.write(numbers(1), "datasets/1").path
+    store.delete([f"{folder}/{parts[0]}"])
+    assert (where / parts[1]).exists()
+    store.delete([f"{folder}/{parts[1]}", f"{folder}/{parts[0]}"])
+    assert not where.exists()
+    assert files(store) == [other]
+    store.delete([other])
+    assert (tmp_path / "root/datasets/1").is_dir()

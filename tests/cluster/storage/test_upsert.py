@@ -39,3 +39,10 @@ def test_without_agrees_with_a_set(
 @pytest.mark.parametrize("rows", [[], [(1, "a")]])
 def test_latest_returns_zero_or_one_rows_unchanged(rows: list[tuple[int, str]]) -> None:
     assert latest(table(rows), ("n",)).to_pylist() == table(rows).to_pylist()
+
+
+def test_null_is_one_more_value_of_a_key() -> None:
+    rows = pa.table({"n": pa.array([None, 1, None, 1], pa.int64()), "s": ["a", "a", "a", None], "at": range(4)})
+    assert latest(rows, ["n"])["at"].to_pylist() == [2, 3]
+    assert latest(rows, ["n", "s"])["at"].to_pylist() == [1, 2, 3]
+    assert without(rows, rows.slice(0, 1), ["n", "s"])["at"].to_pylist() == [1, 3]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 
 from tocsin.cluster.context import ClusterContext, ReadSnapshot
 from tocsin.cluster.ingest.file_load import load_source, loading
+from tocsin.cluster.ingest.file_source import file_columns
 from tocsin.cluster.ingest.gateway import MOST_REASONS, Gateway
 from tocsin.cluster.model import Column, Dataset, Parameter
 from tocsin.cluster.query.compiler import CompiledQuery, compile_query
@@ -22,7 +25,7 @@ from tocsin.cluster.statements.ast import Delete, Insert, LoadDataset
 from tocsin.cluster.storage import upsert
 from tocsin.cluster.storage.bulk_writer import BulkFiles, Taken, completed, null_column, tombstones
 from tocsin.cluster.storage.compaction import Compactor
-from tocsin.cluster.storage.dataset import ORDINAL, DatasetStore, null_refused
+from tocsin.cluster.storage.dataset import DELETED, ORDINAL, DatasetStore, null_refused
 from tocsin.errors import Conflict, RecordsRefused, TocsinError, TypeMismatch, UserError
 
 if TYPE_CHECKING:
@@ -197,6 +200,7 @@ class DmlExecutor:
         now = time.time()
         keys: pa.Table | None = None
         with self.context.reading(compiled.uses) as reading, explained():
+            head = reading.snapshots[store.dataset.name].head
             with runtime.query():
                 frame = runtime.session.sql(compiled.render(reading.view, now=now, previous=now))
                 if not self._large(reading):
@@ -205,18 +209,65 @@ class DmlExecutor:
                 with runtime.pool("load"):
                     files = bulk.write(store, tombstones(store, frame))
         if keys is not None:
+            keys = self._unchanged(store, keys, head)
             if keys.num_rows:
                 bulk.append(store, store.tombstones(keys))
             return int(keys.num_rows)
+        files = self._unchanged_files(store, files, head)
         bulk.commit(store, files)
         return files.rows
+
+    def _unchanged(self, store: DatasetStore, keys: pa.Table, head: int) -> pa.Table:
+        """The keys without those that were written after the commit that the condition was applied to."""
+        runtime, key = self.context.runtime, list(store.dataset.key)
+        snapshot = store.snapshot()
+        try:
+            if snapshot.head == head or not keys.num_rows:
+                return keys
+            newer = snapshot.recent.filter(pc.greater(snapshot.recent.column(ORDINAL), head))
+            keys = upsert.without(keys, newer, key)
+            if keys.num_rows and any(segment.last > head for segment in snapshot.files):
+                given = runtime.from_arrow(keys).hint("broadcast")
+                with explained(), runtime.query():
+                    known = runtime.to_arrow(snapshot.numbered(runtime, head).join(given, key).select(*key))
+                keys = upsert.without(keys, known, key)
+            return keys
+        finally:
+            snapshot.release()
+
+    def _unchanged_files(self, store: DatasetStore, files: BulkFiles, head: int) -> BulkFiles:
+        """The same for keys that executors wrote."""
+        runtime, bulk, key = self.context.runtime, self.context.bulk, list(store.dataset.key)
+        snapshot = store.snapshot()
+        try:
+            if snapshot.head == head or not files.rows:
+                return files
+            with explained(), runtime.pool("load"):
+                newer = snapshot.numbered(runtime, head).select(*key)
+                schema = type_ddl.ddl([*store.dataset.columns, Column(DELETED, "boolean")])
+                given = runtime.session.read.schema(schema).parquet(
+                    *[store.store.uri(part.path) for part in files.parts]
+                )
+                if not given.join(newer, key, "left_semi").limit(1).toArrow().num_rows:
+                    return files
+                kept = bulk.write(store, given.join(newer, key, "left_anti").select(*store.log_schema.names))
+        except BaseException:
+            bulk.discard(files.folder)
+            raise
+        finally:
+            snapshot.release()
+        bulk.discard(files.folder)
+        return kept
 
     def _keep_only(self, store: DatasetStore, compiled: CompiledQuery) -> int:
         """An append-only dataset has no tombstones, so that its base is written again without the deleted rows."""
         runtime = self.context.runtime
         now = time.time()
-        with self.context.reading(compiled.uses) as reading, explained(), runtime.query():
+        with self.context.reading(compiled.uses) as reading, explained(), ExitStack() as work:
             snapshot = reading.snapshots[store.dataset.name]
+            small = self.compactor.small(snapshot.files)
+            # Writing a large base again may take longer than a query.
+            work.enter_context(runtime.query() if small else runtime.pool("load"))
             before = int(snapshot.recent.num_rows) + sum(segment.rows for segment in snapshot.files)
             numbered = f"d{store.dataset.id}_{snapshot.head}"
             snapshot.numbered(runtime).createOrReplaceTempView(numbered)
@@ -224,7 +275,7 @@ class DmlExecutor:
                 view = lambda use: numbered if use.relation.name == store.dataset.name else reading.view(use)  # noqa: E731
                 sql = compiled.render(view, now=now, previous=now)
                 frame = runtime.session.sql(sql).select(*store.names, ORDINAL)
-                if not self.compactor.small(snapshot.files):
+                if not small:
                     self.compactor.replace_by(store, snapshot, frame)
                     return before - sum(segment.rows for segment in store.files if segment.first <= snapshot.head)
                 survivors = runtime.to_arrow(frame)
@@ -240,15 +291,13 @@ class DmlExecutor:
         """Load files as one commit. Each row that does not fit is refused; the others are stored."""
         dataset = self.context.definitions.get(Dataset, statement.dataset)
         store = self.context.stores[dataset.id]
-        generated = dataset.key if dataset.autogenerated else ()
-        columns = tuple(column for column in dataset.columns if column.name not in generated)
         format = statement.format or _format_of(statement.path)
         with loading(self.context.runtime, statement.path, lambda done: progress(done, 0)):
             source = load_source(
                 self.context.runtime,
                 statement.path,
                 format,
-                columns,
+                file_columns(dataset),
                 dict(statement.options),
                 ordered=bool(dataset.key),
             )

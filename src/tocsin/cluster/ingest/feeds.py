@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from tocsin.cluster.channels.feed_channels import FeedChannels
 from tocsin.cluster.context import ClusterContext
 from tocsin.cluster.ingest.file_feed import FileFeed
-from tocsin.cluster.ingest.file_source import ORDER, file_source
+from tocsin.cluster.ingest.file_source import ORDER, file_columns, file_source
 from tocsin.cluster.model import Dataset, Feed
 from tocsin.cluster.storage.bulk_writer import Taken
 from tocsin.cluster.storage.catalog import FeedBatch
@@ -89,9 +89,9 @@ class FeedManager:
             if self.context.catalog.batch_done(feed.id, batch):
                 return Taken(0)
             number = FeedBatch(feed.id, batch)
-            taken, written = self.context.bulk.take(store, frame, order, small=small, batch=number)
+            taken, large = self.context.bulk.take(store, frame, order, small=small, batch=number)
             # After a large batch the next one is probably large too: it is not read twice.
-            small = False if written else None
+            small = False if large else None
             self.context.metrics.records_refused.labels(dataset.name).inc(taken.refused)
             self.context.metrics.records_accepted.labels(dataset.name).inc(taken.accepted)
             return taken
@@ -99,7 +99,7 @@ class FeedManager:
         reader = FileFeed(
             self.context.runtime,
             feed=feed.name,
-            columns=dataset.columns,
+            columns=file_columns(dataset),
             options=feed.options,
             checkpoint=str(Path(self.context.config.home) / "checkpoints" / str(feed.id)),
             take=take,

@@ -21,13 +21,15 @@ LEAST_SHARE = 10_000
 
 _PLACE = "_tocsin_place"
 _WIDE = "a row is too wide for the driver"
+#: What Spark says when the rows of many tasks together are too large for the driver.
+_FULL = "maxResultSize"
 #: The place of a row in its partition is the lower half of Spark's id.
 _LOWER = (1 << 33) - 1
 
 
 def bounded(frame: DataFrame, rows: int, tasks: int, row_bytes: int | None = None) -> pa.Table | None:
-    """The rows of a query that runs in about so many ``tasks``; None if they are more than ``rows``, or if one is
-    larger than ``row_bytes``."""
+    """The rows of a query that runs in about so many ``tasks``; None if they are more than ``rows``, if one is
+    larger than ``row_bytes``, or if they have more bytes than Spark lets the driver take."""
     share = max(rows // tasks, min(rows, LEAST_SHARE), 1)
     placed = frame.selectExpr("*", f"monotonically_increasing_id() & {_LOWER} AS {_PLACE}").where(
         f"{_PLACE} <= {share}"
@@ -39,7 +41,7 @@ def bounded(frame: DataFrame, rows: int, tasks: int, row_bytes: int | None = Non
     try:
         table = placed.toArrow()
     except (PySparkException, Py4JJavaError) as error:
-        if _WIDE in str(error):
+        if _WIDE in str(error) or _FULL in str(error):
             return None
         raise
     if table.num_rows > rows or (pc.max(table.column(_PLACE)).as_py() or 0) >= share:

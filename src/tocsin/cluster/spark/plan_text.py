@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _ANALYSED = "== Analyzed Logical Plan ==\n"
 _NEXT = "\n== Optimized Logical Plan ==\n"
 #: A further node of a tree: the lines of its ancestors, a branch, and the name of its class.
-_NODE = re.compile(r"^([ :]*)([+:]- )'?([A-Za-z]+)(.*)$")
+_NODE = re.compile(r"^[ :]*[+:]- '?([A-Za-z]+)(.*)$")
+#: How the rows of a cached table came about. No step of a query has such a name, wherever a string may put a line.
+_CACHED = frozenset(["AdaptiveSparkPlan", "ColumnarToRow", "FileScan"])
 _RELATION = re.compile(r"\] (\w+)[^\]]*$")
 _views = count(1)
 
@@ -35,23 +37,21 @@ class PlanText(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> PlanText:
-        """The nodes of the analysed plan. A heading of EXPLAIN within a string of the query could hide nodes."""
+        """The nodes of the analysed plan. A heading of EXPLAIN within a string of the query could hide nodes;
+        any other line of a string can only add some."""
         if text.count(_ANALYSED) != 1 or text.count(_NEXT) != 1:
             raise refused("the plan of the query cannot be read", hint="leave out strings that look like a plan")
         operators, leaves = set(), set()
-        cached: int | None = None
         for line in text.split(_ANALYSED)[1].split(_NEXT)[0].splitlines():
             node = _NODE.match(line)
             if node is None:
                 continue  # the columns, the node of the view, or a further line of a string
-            depth = len(node[1])
-            if cached is not None and depth > cached:
-                continue  # how the rows of a cached table came about
-            kind = "LogicalRelation" if node[3] == "Relation" else node[3]
-            cached = depth if kind == "InMemoryRelation" else None
+            kind = "LogicalRelation" if node[1] == "Relation" else node[1]
+            if kind in _CACHED:
+                continue
             operators.add(kind)
             if kind in LEAVES:
-                leaves.add((kind, _relation(node[4]) if kind == "LogicalRelation" else ""))
+                leaves.add((kind, _relation(node[2]) if kind == "LogicalRelation" else ""))
         return cls(frozenset(operators), frozenset(leaves))
 
 

@@ -23,7 +23,6 @@ from tocsin.cluster.storage.catalog import FeedBatch
 from tocsin.cluster.storage.committer import CommitRequest, Committer
 from tocsin.cluster.storage.dataset import DELETED, DatasetStore
 from tocsin.cluster.storage.segments import SegmentStore, Written
-from tocsin.errors import StorageError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -93,7 +92,9 @@ class BulkWriter:
             writer = frame.withColumn(_REFUSED, f.col(REASON).isNotNull()).write.partitionBy(_REFUSED)
         try:
             writer.parquet(self.segments.uri(folder))
-            parts = [part for part in self.segments.adopt(folder) if part.rows]
+            written = self.segments.adopt(folder)
+            parts = [part for part in written if part.rows]
+            self.segments.delete([part.path for part in written if not part.rows])
         except BaseException:
             self.discard(folder)
             raise
@@ -112,23 +113,26 @@ class BulkWriter:
                         return tuple(reasons[:REASONS])
         return tuple(reasons)
 
-    def commit(self, store: DatasetStore, files: BulkFiles, batch: FeedBatch | None = None) -> None:
-        """Commit the files, or their rows if they are few. On failure they are deleted, unless it is uncertain."""
+    def commit(self, store: DatasetStore, files: BulkFiles, batch: FeedBatch | None = None) -> bool:
+        """Commit the files, or their rows if they are few; return whether it was the files."""
         few = files.bytes <= self.bulk_bytes and files.rows <= self.most_rows
         request = CommitRequest(applied=lambda _: None, store=store, batch=batch)
-        if not few:
-            request.files = files.parts
-        elif files.parts:
-            tables = [self.segments.read(part.path, store.log_schema.names) for part in files.parts]
-            request.table = pa.concat_tables([table.cast(store.log_schema) for table in tables])
-        try:
-            self.committer.submit(request).result()
-        except BaseException as error:
-            if not (isinstance(error, StorageError) and error.fields.get("uncertain")):
+        if few:
+            try:
+                if files.parts:
+                    tables = [self.segments.read(part.path, store.log_schema.names) for part in files.parts]
+                    request.table = pa.concat_tables([table.cast(store.log_schema) for table in tables])
+                self.committer.submit(request).result()
+                kill_points.hit("bulk.committed")
+            finally:
                 self.discard(files.folder)
-            raise
+            return False
+        self.discard(f"{files.folder}/{_REFUSED}=true")
+        request.files = files.parts
+        # From here on only the committer knows whether the files may be deleted.
+        self.committer.submit(request).result()
         kill_points.hit("bulk.committed")
-        self.discard(files.folder if few else f"{files.folder}/{_REFUSED}=true")
+        return True
 
     def append(self, store: DatasetStore, rows: pa.Table, batch: FeedBatch | None = None) -> None:
         """Commit rows in the columns of a log segment: the fast path."""
@@ -144,8 +148,8 @@ class BulkWriter:
         small: bool | None = None,
         batch: FeedBatch | None = None,
     ) -> tuple[Taken, bool]:
-        """Store the rows without a REASON, and whether the executors wrote them. ``small``: whether the input is, None
-        if that is unknown. ``order``: columns that order rows with the same key, the last one counts."""
+        """Store the rows without a REASON, and whether their files were committed. ``small``: whether the input is,
+        None if that is unknown. ``order``: columns that order rows with the same key, the last one counts."""
         if small is not False:
             table = frame.toArrow() if small else self.collect(frame)
             if table is not None:
@@ -154,9 +158,10 @@ class BulkWriter:
                 taken, rows = split_rows(table)
                 self.append(store, store.as_log(store.completed(rows)), batch)
                 return taken, False
-        files = self.write(store, self.unique(store.dataset, completed(store.dataset, frame, (*order, REASON)), order))
-        self.commit(store, files, batch)
-        return Taken(files.rows, files.refused, files.reasons), True
+        rows = completed(store.dataset, frame, (*order, REASON), strict=True)
+        files = self.write(store, self.unique(store.dataset, rows, order))
+        large = self.commit(store, files, batch)
+        return Taken(files.rows, files.refused, files.reasons), large
 
     def unique(self, dataset: Dataset, frame: DataFrame, order: Sequence[str] = ()) -> DataFrame:
         """The last row of each key by these columns and by the place in the query, and all refused rows."""
@@ -189,7 +194,8 @@ def split_rows(table: pa.Table) -> tuple[Taken, pa.Table]:
 
 def completed(dataset: Dataset, frame: DataFrame, keep: Sequence[str] = (), *, strict: bool = False) -> DataFrame:
     """All columns of a log segment, in order, and those to ``keep``: a missing one is null, or generated. ``strict``:
-    a null in a column that must not have one is an error, for which ``null_column`` finds the column."""
+    a null in a column that must not have one is an error, for which ``null_column`` finds the column; a row with a
+    REASON is refused anyway."""
     from pyspark.sql import functions as f
 
     given = set(frame.columns)
@@ -203,7 +209,8 @@ def completed(dataset: Dataset, frame: DataFrame, keep: Sequence[str] = (), *, s
         else:
             value = f.lit(None).cast(kind)
         if strict and (not column.nullable or column.name in dataset.key):
-            value = f.coalesce(value, f.raise_error(f.lit(f"{_MUST}: {column.name}")).cast(kind))
+            checked = f.coalesce(value, f.raise_error(f.lit(f"{_MUST}: {column.name}")).cast(kind))
+            value = f.when(f.col(REASON).isNull(), checked).otherwise(value) if REASON in given else checked
         columns.append(value.alias(column.name))
     if dataset.key:
         columns.append(f.lit(False).alias(DELETED))

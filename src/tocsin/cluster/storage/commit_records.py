@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 
@@ -10,9 +11,9 @@ import pyarrow as pa
 from tocsin.cluster.records import formats
 from tocsin.cluster.storage.dataset import DatasetStore
 
-#: Commits that stay in memory for notifications, with at most as many rows in all.
+#: Commits that stay in memory for notifications, with at most as many bytes in all.
 COMMITS = 256
-ROWS = 100_000
+BYTES = 64 * 1024 * 1024
 #: Rows of a commit that is sent with its notification; brokers fetch what their subscribers get of a larger one.
 SENT_ROWS = 20_000
 
@@ -31,7 +32,8 @@ class CommitRecords:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Key, pa.Table | list[bytes]] = OrderedDict()  # the oldest first
-        self._rows = 0
+        self._sizes: dict[Key, int] = {}
+        self._bytes = 0
 
     def keep(self, dataset: int, ordinal: int, table: pa.Table) -> None:
         """A commit whose records brokers will get."""
@@ -56,8 +58,16 @@ class CommitRecords:
         return encoded
 
     def _put(self, key: Key, rows: pa.Table | list[bytes]) -> None:
+        size = sum(map(sys.getsizeof, rows)) if isinstance(rows, list) else int(rows.nbytes)
         with self._lock:
-            self._rows += len(rows) - len(self._kept.pop(key, ()))
-            self._kept[key] = rows
-            while len(self._kept) > COMMITS or self._rows > ROWS:
-                self._rows -= len(self._kept.popitem(last=False)[1])
+            self._forget(key)
+            if size > BYTES:
+                return
+            self._kept[key], self._sizes[key] = rows, size
+            self._bytes += size
+            while len(self._kept) > COMMITS or self._bytes > BYTES:
+                self._forget(next(iter(self._kept)))
+
+    def _forget(self, key: Key) -> None:
+        if self._kept.pop(key, None) is not None:
+            self._bytes -= self._sizes.pop(key)

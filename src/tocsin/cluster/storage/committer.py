@@ -48,7 +48,7 @@ class CommitRequest(Struct, Generic[T], kw_only=True, eq=False):
     commit and before it answers, and what it returns is the answer.
 
     Records are a ``table`` of the log, or ``loose`` rows: those of several requests become one table. Or they are
-    ``files`` that executors wrote, which become a commit of their own.
+    ``files`` that executors wrote, which become a commit of their own. The committer deletes them if it fails.
     """
 
     applied: Callable[[int], T]
@@ -179,14 +179,14 @@ class Committer:
         batch = Commit()
         tables: list[tuple[DatasetStore, pa.Table]] = []
         place: dict[int, int] = {}
-        written: list[str] = []
+        written = [file.path for file in group[0].files]
         alone = group[0].store if group[0].files else None
-        if alone is not None:
-            for file in group[0].files:
-                more, size = bool(batch.appends), (file.rows, file.bytes)
-                notify = () if more else tuple(self.followers(alone.dataset.id))
-                batch.appends.append(Append(alone.dataset.id, file.path, *size, notify, "delta", more))
         try:
+            if alone is not None:
+                for file in group[0].files:
+                    more, size = bool(batch.appends), (file.rows, file.bytes)
+                    notify = () if more else tuple(self.followers(alone.dataset.id))
+                    batch.appends.append(Append(alone.dataset.id, file.path, *size, notify, "delta", more))
             for dataset, requests in by_dataset.items():
                 store = requests[0].store
                 assert store is not None

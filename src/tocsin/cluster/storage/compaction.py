@@ -10,6 +10,7 @@ The driver writes what has at most ``bulk_bytes``. Executors write the rest, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from tocsin.cluster.model import Segment
 from tocsin.cluster.ops import kill_points
 from tocsin.cluster.storage.catalog import Catalog
 from tocsin.cluster.storage.dataset import ORDINAL, DatasetSnapshot, DatasetStore
+from tocsin.errors import StorageError, TocsinError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,9 +59,12 @@ class Compactor:
         """Whether the driver may read all of these segments."""
         return sum(segment.bytes for segment in segments) <= self.bulk_bytes
 
-    def run(self, store: DatasetStore, runtime: SparkRuntime | None = None) -> bool:
-        """Compact the dataset; return whether there was anything to do."""
-        with store.maintenance:
+    def run(self, store: DatasetStore, runtime: SparkRuntime | None = None, *, wait: bool = True) -> bool:
+        """Compact the dataset; return whether it was done. Unless it may ``wait``, a statement that changes the dataset
+        goes first."""
+        if not store.maintenance.acquire(blocking=wait):
+            return False
+        try:
             snapshot = store.snapshot()
             try:
                 if not (store.log or self.due(store)):
@@ -73,6 +78,8 @@ class Compactor:
             finally:
                 snapshot.release()
             return True
+        finally:
+            store.maintenance.release()
 
     def replace(self, store: DatasetStore, snapshot: DatasetSnapshot, survivors: pa.Table) -> None:
         """Replace the rows of ``snapshot`` by ``survivors`` (with ``_ordinal``): a delete in an append-only dataset."""
@@ -143,9 +150,25 @@ class Compactor:
         kill_points.hit("compaction.written")
         merged = [segment for segment in store.log if segment.last <= upto]
         removed = [segment.path for segment in (*replaced, *merged)]
-        self.catalog.compact(store.dataset.id, removed, added)
+        try:
+            self.catalog.compact(store.dataset.id, removed, added)
+        except TocsinError as error:
+            if not error.fields.get("uncertain"):
+                with suppress(StorageError):  # the next start deletes what is left
+                    store.store.delete([segment.path for segment in added])
+                raise
+            if not self._swapped(store, added, removed):
+                raise  # the files stay, because the change may still be made
         kill_points.hit("compaction.swapped")
         store.rebased(upto, added, set(removed))
+
+    def _swapped(self, store: DatasetStore, added: Sequence[Segment], removed: Sequence[str]) -> bool:
+        """Whether a change whose outcome was uncertain was made."""
+        try:
+            present = {segment.path for segment in self.catalog.segments(store.dataset.id)}
+        except StorageError:
+            return False
+        return present.issuperset(segment.path for segment in added) and present.isdisjoint(removed)
 
     def _write_rows(self, store: DatasetStore, snapshot: DatasetSnapshot) -> Segment:
         return self._write(store, snapshot.table(), 1, snapshot.head)

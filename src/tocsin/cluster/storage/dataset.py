@@ -29,7 +29,7 @@ from tocsin.cluster.records import type_ddl
 from tocsin.cluster.records.record_decoder import Row, rows_to_table, time_ordered_key
 from tocsin.cluster.storage import upsert
 from tocsin.cluster.storage.segments import SegmentStore
-from tocsin.errors import Damaged, TypeMismatch
+from tocsin.errors import Damaged, StorageError, TypeMismatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -193,23 +193,31 @@ class DatasetStore:
         with self.lock:
             if segments[0].first <= self.head:
                 return  # it was loaded meanwhile
+            tables: list[pa.Table] = []
+            damaged = dict(self.damaged)
+            leaves_memory = self.resident and not damaged
+            if leaves_memory:
+                # A resident dataset has no tombstones of its base in memory: take the recent rows from the log again.
+                for segment in self.log:
+                    try:
+                        tables.append(self._read(segment))
+                    except StorageError as error:  # the commit stands; what cannot be read now is read again later
+                        damaged[segment.path] = _as_damaged(error, segment.path)
             self.head = segments[0].last
             self.delta += tuple(segments)
             self._snapshot = None
-            if self.resident and not self.damaged:
-                # A resident dataset has no tombstones of its base in memory: take the recent rows from the log again.
-                self.resident, self._recent, self._pending = False, self.schema.empty_table(), []
-                try:
-                    self._pending = [self._read(segment) for segment in self.log]
-                except Damaged as error:
-                    self.damaged = {str(error.fields["path"]): error}
+            if leaves_memory:
+                self.resident, self._recent = False, self.schema.empty_table()
+                self._pending, self.damaged = [] if damaged else tables, damaged
 
     def rebased(self, upto: int, added: Sequence[Segment], removed: Collection[str]) -> None:
         """The files now have all commits up to ``upto``; ``removed`` ones are deleted when their last reader is done.
         A bulk commit may have come meanwhile: its files stay."""
         with self.lock:
             recent = self._merge()
-            files = [segment for segment in self.files if segment.path not in removed] + list(added)
+            # The added ones are there if everything was loaded meanwhile.
+            gone = {*removed, *(segment.path for segment in added)}
+            files = [segment for segment in self.files if segment.path not in gone] + list(added)
             files.sort(key=lambda segment: segment.first)
             self.base = tuple(segment for segment in files if segment.kind == "base")
             self.delta = tuple(segment for segment in files if segment.kind == "delta")
@@ -222,7 +230,7 @@ class DatasetStore:
             unused = [path for path in self._garbage if not self._pins[path]]
             self._garbage.difference_update(unused)
             here = {each.path for each in self.files}
-            self._stamps = {path: stamp for path, stamp in self._stamps.items() if path in here}
+            self._stamps = {path: stamp for path, stamp in list(self._stamps.items()) if path in here}
         self.store.delete(unused)
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -277,6 +285,11 @@ class DatasetStore:
     @property
     def delta_rows(self) -> int:
         return sum(segment.rows for segment in self.delta)
+
+    @property
+    def stored_rows(self) -> int:
+        """All rows, of which those of a resident dataset are in memory too."""
+        return self.recent_rows if self.resident else self.base_rows + self.delta_rows + self.recent_rows
 
     @property
     def recent_rows(self) -> int:
@@ -402,6 +415,10 @@ class DatasetStore:
 
 def null_refused(column: str) -> TypeMismatch:
     return TypeMismatch(f"column {column!r} must not be null", column=column)
+
+
+def _as_damaged(error: StorageError, path: str) -> Damaged:
+    return error if isinstance(error, Damaged) else Damaged(error.message, hint=error.hint, path=path)
 
 
 def whole(segment: Segment) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -37,6 +38,8 @@ _SUFFIX = ".parquet"
 #: The file that Spark writes when all tasks of a job have committed theirs.
 _COMMITTED = "_SUCCESS"
 _TEMPORARY = ".tmp-"
+#: The name that ``SegmentStore.name`` makes, if it is a folder.
+_SPARK_FOLDER = re.compile(r"(?:[^/]+/)*?[0-9a-f]{32}/")
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EDQUOT: "the quota is used up: free some space",
@@ -205,16 +208,27 @@ class SegmentStore:
             return int(self._fs.get_file_info(self._at(path)).size)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files and folders; a missing one is not an error."""
+        """Delete files and folders; a missing one is not an error. A folder of Spark goes with its last part file."""
+        folders = set()
         for path in paths:
             with storage_errors("delete segment", path), suppress(FileNotFoundError):
                 where = self._at(_inside(path))
                 kind = self._fs.get_file_info(where).type
                 if kind == pafs.FileType.Directory:
-                    self._fs.delete_dir(where)
-                    self._known = {known for known in self._known if not Path(known).is_relative_to(where)}
+                    self._delete_folder(path)
                 elif kind == pafs.FileType.File:
                     self._fs.delete_file(where)
+                    if (spark := _SPARK_FOLDER.match(path)) is not None:
+                        folders.add(spark[0].rstrip("/"))
+        for folder in folders:
+            with storage_errors("delete segment", folder), suppress(FileNotFoundError):
+                if not any(_is_part(file[len(folder) + 1 :]) for file in self._walk(folder)):
+                    self._delete_folder(folder)
+
+    def _delete_folder(self, path: str) -> None:
+        where = self._at(path)
+        self._fs.delete_dir(where)
+        self._known = {known for known in self._known if not Path(known).is_relative_to(where)}
 
     def check_room(self) -> None:
         """Raise StorageError if nothing can be written. Other file systems than this machine's are not tried."""

@@ -44,7 +44,7 @@ def _codes(table: pa.Table, key: Sequence[str]) -> tuple[np.ndarray[Any, np.dtyp
     distinct = 1
     for position, name in enumerate(key):
         column = table.column(name).combine_chunks()
-        encoded = column.dictionary_encode()
+        encoded = column.dictionary_encode(null_encoding="encode")
         part = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if position == 0:
             codes, distinct = part, len(encoded.dictionary)
