@@ -33,7 +33,7 @@ RATE = 50.0
 WARM = 10
 
 
-EFFORT = fanout.Effort(5, 0.5)
+EFFORT = fanout.Effort(5, 0.3)
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Size:
 
     subscribers: int = 1_000
     turns: int = 5
-    publications: int = 100
+    publications: int = 80
     connections: int = 100
     each: int = 1_000
     effort: fanout.Effort = EFFORT

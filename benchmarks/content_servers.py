@@ -137,8 +137,8 @@ class Live(FeedBroker):
 
     def __init__(self, core: int | None = processes.SERVER_CORE) -> None:
         feeds = {FEED: "[kind,isPresent,''],[severity,isPresent,0],[text,isPresent,'']"}
-        # Pinned roles: clients stay where they are.
-        super().__init__(core, live_feeds=feeds, role="both")
+        # Pinned roles: clients stay where they are. They all connect at once, and some wait for their turn.
+        super().__init__(core, live_feeds=feeds, role="both", hello_timeout=600, http_head_seconds=600)
         self._brokers: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
