@@ -21,6 +21,7 @@ from benchmarks.fanout import __main__ as fanout
 from benchmarks.fanout import processes
 from benchmarks.fanout.cases import Case
 from benchmarks.fanout.counter import Counter
+from benchmarks.fanout.golang import nats_server
 from benchmarks.fanout.server import Server
 from benchmarks.harness import Table, median, p99
 
@@ -125,42 +126,29 @@ def connected(server: Server, subscribers: int) -> Iterator[Audience]:
             yield Audience(server, counter)
 
 
+def of(server: Server, size: Size, stack: ExitStack) -> Row:
+    return Row(server.name, stack.enter_context(connected(server, size.subscribers)), server.publish, server.note)
+
+
 def live(size: Size, peers: Sequence[type[Server]]) -> Table:
     with ExitStack() as stack:
-        rows = []
-        for kind in [*LIVE, *peers]:
-            server = kind()
-            audience = stack.enter_context(connected(server, size.subscribers))
-            rows.append(Row(server.name, audience, server.publish, server.note))
+        rows = [of(kind(), size, stack) for kind in [*LIVE, *peers]]
         take_turns(rows, size)
-    return latencies(
-        f"Live: from a publication until the last of {size.subscribers:,} subscribers has it, ms",
-        rows,
-        size,
-        content.Nats,
-    )
+    return latencies("Live", rows, size, content.Nats)
 
 
 def stored(size: Size, peers: Sequence[type[Server]]) -> Table:
+    missing = content.JetStream.missing() if peers else ""
     with ExitStack() as stack:
         ours = content.Stored(spark=size.spark)
-        audience = stack.enter_context(connected(ours, size.subscribers))
-        rows = [
-            Row(f"{ours.name}, published at the data cluster", audience, ours.publish, ours.note),
-            Row(f"{ours.name}, published at the broker", audience, ours.publish_at_broker),
-        ]
-        for kind in peers:
-            server = kind()
-            rows.append(
-                Row(server.name, stack.enter_context(connected(server, size.subscribers)), server.publish, server.note)
-            )
+        first = of(ours, size, stack)
+        second = Row(f"{ours.name}, published at the broker", first.audience, ours.publish_at_broker)
+        first.name += ", published at the data cluster"
+        rows = [first, second, *(of(kind(), size, stack) for kind in peers if not missing)]
         take_turns(rows, size)
-    return latencies(
-        f"Stored: from a publication until the last of {size.subscribers:,} subscribers has it, ms",
-        rows,
-        size,
-        content.JetStream,
-    )
+    table = latencies("Stored", rows, size, content.JetStream)
+    table.notes += [missing] if missing else []
+    return table
 
 
 def take_turns(rows: Sequence[Row], size: Size) -> None:
@@ -173,11 +161,12 @@ def take_turns(rows: Sequence[Row], size: Size) -> None:
         audience.check()
 
 
-def latencies(title: str, rows: Sequence[Row], size: Size, reference: type[Server]) -> Table:
+def latencies(what: str, rows: Sequence[Row], size: Size, reference: type[Server]) -> Table:
+    title = f"{what}: from a publication until the last of {size.subscribers:,} subscribers has it, ms"
     table = Table(title, ["server", "p50", "p99", f"p50 of {reference.name}", "p99"])
     base = next((row.times for row in rows if row.name == reference.name), None)
     for row in rows:
-        ratios = [f"{of(row.times) / of(base):.2f}×" if base else "–" for of in (median, p99)]
+        ratios = [f"{figure(row.times) / figure(base):.2f}×" if base else "–" for figure in (median, p99)]
         table.add(row.name, median(row.times), p99(row.times), *ratios)
     table.notes += [
         f"{size.turns} turns of {size.publications} publications, one at a time and {RATE:g} a second, after {WARM} "
@@ -225,6 +214,8 @@ def selective(size: Size, peers: Sequence[type[Server]]) -> Table:
 def run(full: bool, size: Size | None = None, peers: bool = True) -> list[Table]:
     size = size or Size(turns=10 if full else 5)
     processes.allow_files()
+    if peers:
+        nats_server()  # before anything is measured: it may have to be built
     cores = os.sched_getaffinity(0)
     # Publishing is as little the server's work as counting.
     os.sched_setaffinity(0, {processes.COUNTER_CORE})

@@ -278,14 +278,17 @@ class JetStream(Nats):
     name = "JetStream, one consumer for all"
     settings = ", file storage, sync always"
 
+    @staticmethod
+    def missing() -> str:
+        """Why it cannot take part, if so."""
+        found = nats_server().version("--version")
+        return "" if syncs_always(found) else f"JetStream is left out: NATS {found} cannot sync always; install Go."
+
     def consumers(self, subscribers: int) -> list[str]:
         """The subjects that they deliver to."""
         return ["stored"]
 
     def command(self, folder: Path) -> list[str]:
-        found = nats_server().version("--version")
-        if not syncs_always(found):
-            raise RuntimeError(f"NATS {found} cannot sync always; install Go, and a newer one is built")
         words = super().command(folder)
         with (folder / "nats.conf").open("a") as out:
             out.write(f'jetstream {{ store_dir: "{folder / "stream"}", sync_interval: always }}\n')

@@ -55,7 +55,7 @@ def test_ratios_are_those_to_the_reference() -> None:
         content_delivery.Row(name, None, lambda topics: None, times=times)  # type: ignore[arg-type]
         for name, times in ((Nats.name, [1.0, 2.0, 4.0]), ("Tocsin", [2.0, 3.0, 10.0]))
     ]
-    table = content_delivery.latencies("t", rows, TINY, Nats)
+    table = content_delivery.latencies("Live", rows, TINY, Nats)
     assert [row[1:] for row in table.rows] == [(2.0, 4.0, "1.00×", "1.00×"), (3.0, 10.0, "1.50×", "2.50×")]
 
 
