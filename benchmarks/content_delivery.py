@@ -163,7 +163,7 @@ def take_turns(rows: Sequence[Row], size: Size) -> None:
 
 def latencies(what: str, rows: Sequence[Row], size: Size, reference: type[Server]) -> Table:
     title = f"{what}: from a publication until the last of {size.subscribers:,} subscribers has it, ms"
-    table = Table(title, ["server", "p50", "p99", f"p50 of {reference.name}", "p99"])
+    table = Table(title, ["server", "p50", "p99", f"p50 of {reference.name}", "p99 of it"])
     base = next((row.times for row in rows if row.name == reference.name), None)
     for row in rows:
         ratios = [f"{figure(row.times) / figure(base):.2f}×" if base else "–" for figure in (median, p99)]
