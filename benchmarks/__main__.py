@@ -13,6 +13,7 @@ SHARED = {
     "__init__",
     "__main__",
     "before_after",
+    "content_servers",
     "harness",
     "holder",
     "interests",

@@ -143,9 +143,21 @@ class Tocsin(Server):
             from sparkless import sparkless
 
             self.cluster, self._url = self._stack.enter_context(sparkless(folder / "cluster", **self._data))
-        variables = {f"TOCSIN_BROKER_{name.upper()}": str(value) for name, value in self.settings.items()}
-        command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--port", "0", "--cluster", self._url]
-        command += ["--home", str(folder / "broker"), "--name", "bench", "--processes", str(self._members)]
+        self.run_broker(folder, "bench", "--cluster", self._url)
+        cluster, name = self.cluster, self.facts[0]["name"]
+        inner = int(self.facts[0]["inside"].rpartition(":")[2])
+        self._notifier = self.notifier(inner, lambda: cluster.token_for(name) if cluster is not None else "")
+        self._stack.callback(self._notifier.close)
+        self._template = notify_template(self.channel)
+        self.executions = 0
+        self._numbers: dict[int, int] = {}
+
+    def run_broker(self, folder: Path, name: str, *options: str) -> None:
+        """Returns when it is ready."""
+        texts = {key: each if isinstance(each, str) else json.dumps(each) for key, each in self.settings.items()}
+        variables = {f"TOCSIN_BROKER_{key.upper()}": text for key, text in texts.items()}
+        command = [sys.executable, "-m", "tocsin.cli", "broker", "--json", "--port", "0", *options]
+        command += ["--home", str(folder / name), "--name", name, "--processes", str(self._members)]
         self.launch(command, variables | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(self.source)})
         #: What each process printed when it was ready.
         self.facts: list[dict[str, Any]] = []
@@ -154,12 +166,6 @@ class Tocsin(Server):
             if said["event"] == "ready":
                 self.facts.append(said)
         self._port = int(self.facts[0]["url"].rpartition(":")[2])
-        cluster, name = self.cluster, self.facts[0]["name"]
-        inner = int(self.facts[0]["inside"].rpartition(":")[2])
-        self._notifier = self.notifier(inner, lambda: cluster.token_for(name) if cluster is not None else "")
-        self._template = notify_template(self.channel)
-        self.executions = 0
-        self._numbers: dict[int, int] = {}
 
     def _line(self) -> bytes:
         """Read to the byte: what is buffered here would be missing later."""
@@ -219,5 +225,4 @@ class Tocsin(Server):
             self.process.wait(60)
         super().stop()
         if hasattr(self, "_stack"):
-            self._notifier.close()
             self._stack.close()

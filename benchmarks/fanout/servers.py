@@ -90,6 +90,9 @@ class Packaged(Server):
         self._publisher: socket.socket | None = None
         self._binary: Binary | None = None
 
+    def find(self) -> Binary:
+        return binary(self.program)
+
     def command(self, folder: Path) -> list[str]:
         """What to run, without the program; may write a configuration into the folder."""
         raise NotImplementedError
@@ -103,7 +106,7 @@ class Packaged(Server):
         raise NotImplementedError
 
     def start(self) -> None:
-        self._binary = binary(self.program)
+        self._binary = self.find()
         self._folder = Path(tempfile.mkdtemp(prefix=f"tocsin-{self.program}-"))
         self.port, self.inner = processes.free_ports(2)
         log = (self._folder / "log").open("wb")
@@ -135,7 +138,7 @@ class Packaged(Server):
 
     @property
     def note(self) -> str:
-        return f"{self.name} {binary(self.program).version(self.version_option)}{self.settings}"
+        return f"{self.name} {self.find().version(self.version_option)}{self.settings}"
 
     settings = ""
 
