@@ -179,7 +179,7 @@ def test_invalid_requests_are_refused(
 def test_an_unreachable_coordinator_is_a_bad_gateway(deployment: LocalDeployment, statuses: Statuses) -> None:
     os.kill(deployment.supervisor.processes["coordinator"].pid, signal.SIGKILL)
     statuses.until("ended")
-    answer = httpx.post(f"{deployment.url}/balance", timeout=60)
+    answer = httpx.post(f"{deployment.url}/brokers/broker-1/drain", timeout=60)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "unreachable")
     # Only what changes nothing is repeated until the coordinator is back.
     assert httpx.get(f"{deployment.url}/topology", timeout=60).status_code == 200
