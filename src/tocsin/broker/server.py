@@ -306,7 +306,8 @@ class Server(WebServer):
             inside = self.inside.getsockname()[1]
             self.app = App(self.driver, upstream, users, inside, self._observers(), peers.endpoint, overlay)
             destination = Destination(overlay.live.carry_out, upstream.carry_out)
-            self.driver.start(destination.carry_out, users.exchange, None if peers.client is None else peers.client.carry_out)
+            to_peers = None if peers.client is None else peers.client.carry_out
+            self.driver.start(destination.carry_out, users.exchange, to_peers)
             if config.cluster:
                 upstream.start()
             else:

@@ -94,7 +94,8 @@ def test_attributes_of_any_type_come_back(fields):
     ids=["doubles", "padres", "text", "times"],
 )
 def test_what_a_subscriber_may_ask_for_can_be_sent(text):
-    attributes = Attributes(Attribute(*each) for each in zip("sdt", map(domain_of, ("string", "double", "timestamp"))))
+    types = {"s": "string", "d": "double", "t": "timestamp"}
+    attributes = Attributes(Attribute(name, domain_of(type_name)) for name, type_name in types.items())
     what = Condition.parse(text, attributes)
     assert there_and_back(ms.Subscribe(5, space_name("feed", attributes), what)).condition.key == what.key
 
