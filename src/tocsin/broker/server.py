@@ -26,9 +26,9 @@ from starlette.routing import Route, Router
 
 from tocsin.broker.core.balancing.peer_balancer import check, reconfigured
 from tocsin.broker.core.events import DrainSelf
-from tocsin.broker.core.instructions import Upstream
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.observers import Observers
+from tocsin.broker.overlay.destination import Destination
 from tocsin.broker.overlay.epoch_store import next_epoch
 from tocsin.broker.overlay.link_socket import LinkSocket
 from tocsin.broker.overlay.live_feeds import live_feeds
@@ -305,12 +305,9 @@ class Server(WebServer):
                 users = Users(self.driver, held.enter_context(LocalUsers.opened(config)))
             inside = self.inside.getsockname()[1]
             self.app = App(self.driver, upstream, users, inside, self._observers(), peers.endpoint, overlay)
-
-            def carry_out(command: Upstream) -> None:
-                if not overlay.live.carry_out(command):
-                    upstream.carry_out(command)
-
-            self.driver.start(carry_out, users.exchange, None if peers.client is None else peers.client.carry_out)
+            destination = Destination(overlay.live.carry_out, upstream.carry_out)
+            to_peers = None if peers.client is None else peers.client.carry_out
+            self.driver.start(destination.carry_out, users.exchange, to_peers)
             if config.cluster:
                 upstream.start()
             else:
@@ -324,7 +321,7 @@ class Server(WebServer):
                 for number, undo in ((signal.SIGUSR1, False), (signal.SIGUSR2, True)):
                     loop.add_signal_handler(number, self.driver.handle, DrainSelf(undo))
                 loop.add_signal_handler(signal.SIGHUP, self.reconfigure)
-            waiting = asyncio.create_task(self._ready(upstream))
+            waiting = asyncio.create_task(self._ready(upstream, destination))
             # What is allocated now stays: collecting it again and again only pauses all connections.
             gc.freeze()
             gc.set_threshold(50_000, 50, 100)
@@ -377,8 +374,9 @@ class Server(WebServer):
         else:
             log.warning("balancing with %s", config.balancing.strategy)
 
-    async def _ready(self, upstream: UpstreamClient) -> None:
+    async def _ready(self, upstream: UpstreamClient, destination: Destination) -> None:
         await upstream.registered.wait()
+        destination.listed()
         while not self.driver.state.access.known:
             await asyncio.sleep(0.05)
         self.tell("ready")
