@@ -22,7 +22,7 @@ from tocsin.balancing.catalogue.places import (
 )
 from tocsin.balancing.catalogue.use import Use
 from tocsin.balancing.catalogue.view import rows, view
-from tocsin.balancing.edges import strategies as edges
+from tocsin.balancing.deadlines import strategies as edges
 from tocsin.balancing.strategies import registry
 from tocsin.balancing.strategies.cheung2006 import components as cheung
 from tocsin.balancing.strategies.cheung2006.parameters import Parameters

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tocsin.balancing.edges.strategies import make, strategy
+from tocsin.balancing.deadlines.strategies import make, strategy
 from tocsin.balancing.host.actions import Migrate
 from tocsin.balancing.strategies.tao2013.distribution import Distribution
 from tocsin.simulation.deadlines.output_queues import Discipline

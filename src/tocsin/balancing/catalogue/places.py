@@ -25,8 +25,8 @@ PLACES = {
     COORDINATOR: "tocsin.balancing.strategies.components:catalogue",
     BROKERS: "tocsin.balancing.brokers.components:catalogue",
     EDGES: "tocsin.balancing.strategies.cheung2006.components:catalogue",
-    DEADLINE_EDGES: "tocsin.balancing.edges.components:edges",
-    DEADLINE_HEADS: "tocsin.balancing.edges.components:heads",
+    DEADLINE_EDGES: "tocsin.balancing.deadlines.components:edges",
+    DEADLINE_HEADS: "tocsin.balancing.deadlines.components:heads",
 }
 
 _registered: dict[str, dict[tuple[Kind, str], Component]] = {place: {} for place in PLACES}

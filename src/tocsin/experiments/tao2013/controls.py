@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from types import MappingProxyType
 
-from tocsin.balancing.edges.strategies import make
+from tocsin.balancing.deadlines.strategies import make
 from tocsin.balancing.host.host import Composition
 from tocsin.balancing.strategies.tao2013.distribution import Distribution
 from tocsin.balancing.strategies.tao2013.metrics import DOWNLINK, UPLINK, LoadTable, TopicUse

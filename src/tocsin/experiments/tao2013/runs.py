@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from tocsin.balancing.edges.strategies import make, strategy
+from tocsin.balancing.deadlines.strategies import make, strategy
 from tocsin.balancing.strategies.tao2013.distribution import Distribution
 from tocsin.simulation.deadlines.output_queues import Discipline
 from tocsin.simulation.deadlines.results import Results

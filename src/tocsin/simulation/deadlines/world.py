@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
 
-from tocsin.balancing.edges.strategies import EdgeStrategy, make_head
+from tocsin.balancing.deadlines.strategies import EdgeStrategy, make_head
 from tocsin.balancing.host import messages as ms
 from tocsin.balancing.host.actions import ActionKind, AnyAction
 from tocsin.balancing.host.host import (

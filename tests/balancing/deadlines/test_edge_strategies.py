@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.balancing.edges.strategies import STRATEGIES, make, make_head, strategy
+from tocsin.balancing.deadlines.strategies import STRATEGIES, make, make_head, strategy
 from tocsin.balancing.strategies.tao2013.metrics import METRICS, QUEUE, UPLINK, Role
 from tocsin.errors import NotFound
 

@@ -8,8 +8,8 @@ from edge_tables import overloaded
 
 from tocsin.balancing.catalogue.component import Kind
 from tocsin.balancing.catalogue.places import DEADLINE_EDGES, DEADLINE_HEADS, catalogue
-from tocsin.balancing.edges.components import OfHeads, Settle
-from tocsin.balancing.edges.strategies import make, make_head
+from tocsin.balancing.deadlines.components import OfHeads, Settle
+from tocsin.balancing.deadlines.strategies import make, make_head
 from tocsin.balancing.host.actions import Migrate
 from tocsin.balancing.host.guards import InFlight
 from tocsin.errors import TocsinError, UserError
